@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.log_worlds import FOURTH_KINDS, KINDS, SECOND_KINDS, THIRD_KINDS, World, build_world
 from rankloop.click_models.examination import estimate_examination
-from rankloop.evaluation.list_evaluation import LogJudge, score_slots, table_of_clicks
+from rankloop.evaluation.list_evaluation import LogJudge
+from rankloop.evaluation.list_pages import PageTable
 
 SETS = {"first": KINDS, "second": SECOND_KINDS, "third": THIRD_KINDS, "fourth": FOURTH_KINDS}
 TARGETS = ("random", "reversed", "popularity", "trained", "best")
@@ -61,13 +62,13 @@ def orders_by(world: World, scores: Floats) -> list[Any]:
 def answers(name: str, seed: int) -> list[dict[str, Any]]:
     """Judge all targets in one world."""
     world = build_world((KINDS | SECOND_KINDS | THIRD_KINDS | FOURTH_KINDS)[name], seed)
-    table = table_of_clicks(world.second)
+    table = PageTable.of_clicks(world.second)
     begun = time.process_time()
     judge = LogJudge(table)
     logged = world.truth(world.items)
     rows = []
     for target, scores in target_scores(world, seed).items():
-        estimate = judge.judge(score_slots(table, scores), target)
+        estimate = judge.judge(table.slots_by(scores), target)
         gain, truth = estimate.ranker.gain["clicks"], world.truth(orders_by(world, scores)) - logged
         rows.append(
             {

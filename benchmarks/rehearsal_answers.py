@@ -14,7 +14,7 @@ import pyarrow
 
 from benchmarks.log_worlds import Kind, Page, PositionUsers, by_clicks, good, heavy_attraction, play_pages
 from rankloop.experiments.rehearsal.answer import N_LATE_POINTS, RehearsalArm, arms_of, rehearse, rehearse_arm
-from rankloop.experiments.rehearsal.attraction import attraction_of, rehearsal_log
+from rankloop.experiments.rehearsal.attraction import Attraction, RehearsalLog
 from rankloop.logs.reader import lists_in
 
 LEARNER = "click_regression"
@@ -47,8 +47,8 @@ def answer(name: str, seed: int, pages: int) -> dict[str, Any]:
             rows.append(row | {"product": f"{page.query}:{item}", "clicked": int(hit)})
     log = lists_in(pyarrow.Table.from_pylist(rows))
     said = rehearse(log, pages=pages, seeds=6, seed=seed, learners=[LEARNER])
-    shown = rehearsal_log(log)
-    arms = arms_of(shown, attraction_of(shown, said.users, seed), pages, 1, seed, [LEARNER])
+    shown = RehearsalLog.of(log)
+    arms = arms_of(shown, Attraction.of(shown, said.users, seed), pages, 1, seed, [LEARNER])
     attraction = np.concatenate([rates[order] for _, order, _, rates in played])
     chosen = np.sort(np.random.default_rng(seed).permutation(shown.pages.n_pages)[: len(arms[0].offsets) - 1])
     of_row = np.concatenate([np.arange(*shown.pages.offsets[page : page + 2]) for page in chosen.tolist()])

@@ -2,31 +2,20 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
 from rankloop.impression import plain_value
-from rankloop.logs.list_log import ListLog, ShownList
+from rankloop.logs.list_log import ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_reader import Given
 
 BASE_SCORE = "base score"  # a ranker with a booster computes this feature itself
 NOT_FOUND_STATUS, LATE_STATUS = 404, 410
-
-
-class KeyedPage(NamedTuple):
-    """A page, and the idempotency key by which the service recognises it."""
-
-    shown: ShownList
-    session: str
-    user: str
-    key: str
 
 
 class Ingested(NamedTuple):
@@ -75,20 +64,26 @@ def ingest(
     lists = lists_in(log, schema=schema, columns=columns, skip_bad_rows=skip_bad_rows)
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
-    pages = list(_with_keys(lists.lists(schema), lists, ranker))
+    pages, by_schema, keys = lists.lists(schema), bool(spec.get("schema")), Counter[str]()
     outcomes_by_page = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
-    verdicts, clicks = Counter[bool](), 0
-    for number, (page, outcomes) in enumerate(zip(pages, outcomes_by_page), 1):
-        weights = zip(page.shown.ids, page.shown.clicked.tolist())
-        clicked = {str(item): weight for item, weight in weights if weight}
-        feedback = {"clicks": clicked} | ({"outcomes": outcomes} if outcomes else {})
-        verdicts[_send(client, ranker, page, feedback, bool(spec.get("schema")))] += 1
-        clicks += len(clicked)
+    verdicts, n_clicks = Counter[bool](), 0
+    for number, (shown, session, user, outcomes) in enumerate(
+        zip(pages, lists.session, lists.user, outcomes_by_page), 1
+    ):
+        # Equal pages are numbered, so that each has an idempotency key of its own.
+        clicks = shown.clicked.tolist()
+        content = [ranker, session or "", shown.query_id, shown.ids, shown.rows, shown.context, clicks]
+        name = sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
+        keys[name] += 1
+        feedback = {"clicks": {str(item): weight for item, weight in zip(shown.ids, clicks) if weight}}
+        n_clicks += len(feedback["clicks"])
+        labels = {"key": f"ingest {name} {keys[name]}", "session": session or "", "user": user or ""}
+        feedback |= {"outcomes": outcomes} if outcomes else {}
+        verdicts[_send(client, ranker, shown, labels, feedback, by_schema)] += 1
         progress(number, len(pages))
     learned = int(client.ranker(ranker)["counts"]["learned"])
-    return Ingested(
-        len(pages), verdicts[True], verdicts[False], clicks, learned, "; ".join([str(lists.columns), *lists.notes])
-    )
+    described = "; ".join([str(lists.columns), *lists.notes])
+    return Ingested(len(pages), verdicts[True], verdicts[False], n_clicks, learned, described)
 
 
 def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
@@ -107,39 +102,20 @@ def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 
-def _with_keys(pages: Sequence[ShownList], lists: ListLog, ranker: str) -> Iterator[KeyedPage]:
-    """Yield pages with their idempotency keys; equal pages are numbered."""
-    copies = Counter[str]()
-    for shown, session, user in zip(pages, lists.session, lists.user):
-        shown, session = _in_order(shown), session or ""
-        content = [ranker, session, shown.query_id, shown.ids, shown.rows, shown.context, shown.clicked.tolist()]
-        name = sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
-        copies[name] += 1
-        yield KeyedPage(shown, session, user or "", f"ingest {name} {copies[name]}")
-
-
-def _in_order(shown: ShownList) -> ShownList:
-    order = np.argsort(shown.position, kind="stable").tolist()
-    ids, rows = [shown.ids[i] for i in order], [shown.rows[i] for i in order]
-    return shown._replace(ids=ids, rows=rows, position=shown.position[order], clicked=shown.clicked[order])
-
-
-def _send(client: Client, ranker: str, page: KeyedPage, feedback: Mapping[str, Any], by_schema: bool) -> bool:
+def _send(
+    client: Client, ranker: str, shown: ShownList, labels: dict[str, Any], feedback: dict[str, Any], by_schema: bool
+) -> bool:
     """Send a page and its feedback; return True if the page was new to the service."""
-    shown = page.shown
-    rows = [{name: _plain_value_of(value) for name, value in row.items() if value is not None} for row in shown.rows]
-    if not by_schema:
-        rows = [{name: float(value) for name, value in row.items()} for row in rows]
+    convert = _plain_value_of if by_schema else float
+    rows = [{name: convert(value) for name, value in row.items() if value is not None} for row in shown.rows]
     logged = client.rank(
         ranker,
         [{"id": id, "features": row} for id, row in zip(shown.ids, rows)],
         query_id=shown.query_id,
         context=shown.context if by_schema else (),
-        key=page.key,
         order=shown.ids,
-        session=page.session,
-        user=page.user,
         tags={"source": "ingest"},
+        **labels,
     )
     try:
         receipt = client.feedback(ranker, logged, final=True, **feedback)

@@ -10,7 +10,6 @@ from rankloop.click_models.base import (
     ALIKE_ROWS,
     ClickModel,
     Prior,
-    estimate_prior,
     rows_of,
 )
 from rankloop.click_models.fit import MODELS
@@ -231,12 +230,12 @@ def test_surprise_is_in_bits():
 def test_noise_makes_all_items_alike():
     rng = np.random.default_rng(0)
     rows = rng.integers(1, 200, 300).astype(float)
-    assert estimate_prior(rng.binomial(rows.astype(int), 0.2).astype(float), rows).rows == ALIKE_ROWS
+    assert Prior.estimated(rng.binomial(rows.astype(int), 0.2).astype(float), rows).rows == ALIKE_ROWS
     shares = rng.beta(2, 8, 300)
-    prior = estimate_prior(rng.binomial(rows.astype(int), shares).astype(float), rows)
+    prior = Prior.estimated(rng.binomial(rows.astype(int), shares).astype(float), rows)
     assert prior.rows == pytest.approx(10, rel=0.3)
     assert prior.mean[0] == pytest.approx(0.2, abs=0.02)
-    assert estimate_prior(np.array([1.0, 0.0]), np.array([1.0, 1.0])).rows == ALIKE_ROWS  # one row tells nothing
+    assert Prior.estimated(np.array([1.0, 0.0]), np.array([1.0, 1.0])).rows == ALIKE_ROWS  # one row tells nothing
 
 
 def test_pairs_are_as_alike_as_their_clicks(logs):

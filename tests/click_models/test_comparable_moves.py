@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.comparable_moves import pairs_by_user, positions_follow_users
-from rankloop.click_models.examination import Examination, estimate_examination, given_examination
-from rankloop.click_models.reading import fit_readings, fit_steepness
-from rankloop.evaluation.list_evaluation import LogJudge, score_slots, table_of_clicks
+from rankloop.click_models.examination import Examination, estimate_examination
+from rankloop.click_models.reading import _fit_steepness, fit_readings
+from rankloop.evaluation.list_evaluation import LogJudge
+from rankloop.evaluation.list_pages import PageTable
 from rankloop.logs.list_log import ClickArrays
 
 N_QUERIES, N_ITEMS, N_SHOWN = 20, 12, 6
@@ -91,7 +92,7 @@ def test_smooth_moves_are_compared_near_in_time_only() -> None:
 def test_queries_that_are_read_less_deeply_have_steeper_curves() -> None:
     log = simulated_log("depths", n_pages=6000)[0]
     examination = estimate_examination(log)
-    steepness = fit_steepness(log, examination)
+    steepness = _fit_steepness(log, examination)
     assert steepness is not None
     names = [log.query_ids[pair] for pair in log.pair[log.offsets[:-1]]]
     number = dict(zip(names, steepness.query.tolist()))
@@ -105,16 +106,16 @@ def test_queries_that_are_read_less_deeply_have_steeper_curves() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_one_curve_for_all_queries_is_not_split(seed: int) -> None:
     log = simulated_log("noise", seed)[0]
-    assert fit_steepness(log, estimate_examination(log)) is None
+    assert _fit_steepness(log, estimate_examination(log)) is None
 
 
 def test_the_value_of_an_order_takes_up_the_steepness_of_queries() -> None:
     truths, values = [], []
     for seed in range(3):
         log, attraction = simulated_log("depths", seed, 6000)
-        table = table_of_clicks(log)
+        table = PageTable.of_clicks(log)
         scores = np.random.default_rng(seed).random(len(log.pair))
-        gain = LogJudge(table).judge(score_slots(table, scores)).ranker.gain["clicks"]
+        gain = LogJudge(table).judge(table.slots_by(scores)).ranker.gain["clicks"]
         query = np.array([int(log.query_ids[pair].split()[1]) for pair in log.pair])
         power = np.where(query % 2, 2.5, 1.0)
         new = np.argsort(np.argsort(-scores.reshape(-1, N_SHOWN), axis=1), axis=1).ravel()
@@ -127,13 +128,13 @@ def test_the_value_of_an_order_takes_up_the_steepness_of_queries() -> None:
 
 def test_no_order_earns_more_than_a_click_on_everything() -> None:
     log = simulated_log("noise", n_pages=60)[0]
-    table = table_of_clicks(log)
-    earned = LogJudge(table).judge(score_slots(table, np.arange(len(log.pair), dtype=float))).ranker.earned["clicks"]
+    table = PageTable.of_clicks(log)
+    earned = LogJudge(table).judge(table.slots_by(np.arange(len(log.pair), dtype=float))).ranker.earned["clicks"]
     assert earned.upper <= N_SHOWN
 
 
 def test_a_curve_that_is_given_stays() -> None:
     log = simulated_log("depths")[0]
-    readings = fit_readings(log, given_examination(CURVE, log))
+    readings = fit_readings(log, Examination.given(CURVE, log))
     assert [reading.steepness for reading in readings] == [None]
     assert Examination._field_defaults["by_user"] is False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rankloop.click_models.conditional_fit import GaussianPrior, count_cells, fit_conditional
+from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional
 
 NO_PRIOR = GaussianPrior(np.zeros(1), np.full((1, 1), 1e-9))
 
@@ -21,7 +21,7 @@ def test_two_cells_that_were_shown_equally_often_compare_their_clicks():
     cell = np.tile([0, 1], 30)
     clicked = np.zeros(60)
     clicked[[0, 2, 4, 1, 20, 22, 23]] = 1.0  # five clicks in cell 0 and two in cell 1; the third unit has none
-    cells = count_cells(unit, cell, unit, clicked, 3)
+    cells = UnitCells.of_rows(unit, cell, unit, clicked, 3)
     assert cells.n_units == 2
     fit = fit_conditional(cells, np.array([[0.0], [1.0]]), NO_PRIOR)
     assert np.exp(fit.coefficients[0]) == pytest.approx(2 / 5)
@@ -30,7 +30,7 @@ def test_two_cells_that_were_shown_equally_often_compare_their_clicks():
 def test_the_maximum_is_that_of_a_general_optimiser():
     unit, cell, clicked = cells_of()
     design, prior = np.eye(3)[:, 1:], GaussianPrior(np.array([-0.3, -0.6]), np.diag([2.0, 3.0]))
-    fit = fit_conditional(count_cells(unit, cell, unit, clicked, 40), design, prior)
+    fit = fit_conditional(UnitCells.of_rows(unit, cell, unit, clicked, 40), design, prior)
     shown, hits = np.zeros((40, 3)), np.zeros((40, 3))
     np.add.at(shown, (unit, cell), 1.0)
     np.add.at(hits, (unit, cell), clicked)
@@ -66,7 +66,7 @@ def test_standard_errors_are_those_of_repeated_logs():
         unit, cell, clicked = cells_of(seed)
         fits.append(
             fit_conditional(
-                count_cells(unit, cell, unit, clicked, 40),
+                UnitCells.of_rows(unit, cell, unit, clicked, 40),
                 np.eye(3)[:, 1:],
                 GaussianPrior(np.zeros(2), 1e-6 * np.eye(2)),
             )
@@ -79,7 +79,7 @@ def test_standard_errors_are_those_of_repeated_logs():
 
 def test_without_a_unit_in_two_cells_the_fit_is_the_prior():
     unit = np.array([0, 0, 1, 1])
-    cells = count_cells(unit, unit, unit, np.ones(4), 2)
+    cells = UnitCells.of_rows(unit, unit, unit, np.ones(4), 2)
     fit = fit_conditional(cells, np.array([[0.0], [1.0]]), GaussianPrior(np.array([-0.5]), np.array([[4.0]])))
     assert fit.coefficients.tolist() == [-0.5]
     assert fit.covariance.tolist() == [[0.25]]

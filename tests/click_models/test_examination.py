@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.examination import (
+    Examination,
     _drift_statistic,
     draw_weights,
     estimate_examination,
-    given_examination,
     position_design,
     position_prior,
     resampling_clusters,
@@ -221,12 +221,12 @@ def test_long_queries_are_split_by_time():
 
 def test_a_given_curve_is_taken_as_it_is():
     log = simulated(good_order, n_pages=20)
-    estimate = given_examination([0.8, 0.4, 0.4, 0.2, 0.2], log)
+    estimate = Examination.given([0.8, 0.4, 0.4, 0.2, 0.2], log)
     np.testing.assert_allclose(estimate.curve, [1.0, 0.5, 0.5, 0.25, 0.25])
     assert estimate.evidence == "given"
     assert not estimate.covariance.any()
     with pytest.raises(InvalidInput, match="position bias needs 5 probabilities"):
-        given_examination([1.0, 0.5], log)
+        Examination.given([1.0, 0.5], log)
 
 
 def test_curves_are_drawn_with_the_covariance():

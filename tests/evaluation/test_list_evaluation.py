@@ -14,8 +14,8 @@ from rankloop import Problem, Query, Session, build, play
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import RankingPolicy
 from rankloop.evaluation.list_estimate import ListEstimate
-from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, evaluate_pages, score_slots, table_of_clicks
-from rankloop.evaluation.list_pages import ShownPage
+from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, evaluate_pages
+from rankloop.evaluation.list_pages import PageTable, ShownPage
 
 QUICK = ListOptions(resamples=80)
 
@@ -23,10 +23,10 @@ QUICK = ListOptions(resamples=80)
 def answers(kind: Kind, seed: int, options: ListOptions = QUICK) -> dict[str, tuple[ListEstimate, float]]:
     """By target the answer, and the truth of its gain."""
     world = build_world(kind, seed)
-    table = table_of_clicks(world.second)
+    table = PageTable.of_clicks(world.second)
     judge, logged = LogJudge(table, options), world.truth(world.items)
     return {
-        name: (judge.judge(score_slots(table, scores), name), world.truth(orders_by(world, scores)) - logged)
+        name: (judge.judge(table.slots_by(scores), name), world.truth(orders_by(world, scores)) - logged)
         for name, scores in target_scores(world, seed).items()
     }
 
@@ -63,9 +63,9 @@ def test_a_held_out_result_that_contradicts_refuses_the_verdict() -> None:
 
 def test_a_random_order_that_is_as_good_refuses_the_verdict() -> None:
     world = build_world(KINDS["worst first"], 0)
-    table = table_of_clicks(world.second)
+    table = PageTable.of_clicks(world.second)
     judge = LogJudge(table, QUICK)
-    slots = score_slots(table, table.position.astype(np.float64))
+    slots = table.slots_by(table.position.astype(np.float64))
     reversed_order = judge.judge(slots)
     assert reversed_order.verdict == "better"
     judge.random = reversed_order.ranker

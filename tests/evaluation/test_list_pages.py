@@ -9,7 +9,7 @@ import pytest
 
 from rankloop import Problem, Query, Session, build
 from rankloop.engine import Here, Threads
-from rankloop.evaluation.list_pages import ShownPage, _unknown_shares, page_table
+from rankloop.evaluation.list_pages import PageTable, ShownPage, _unknown_shares
 from rankloop.features.encoder import Encoder
 from rankloop.logs.list_log import weighted_outcomes
 from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
@@ -60,7 +60,7 @@ def columns_of(table: Any) -> list[Any]:
 @pytest.mark.parametrize("kind", ["plain", "hashed"])
 def test_the_table_is_the_same_on_every_engine_to_the_last_bit(kind: str) -> None:
     session, pages = (exploring(), plain_pages(600)) if kind == "plain" else hashed()
-    here, there = (page_table(pages, session, positions=4, seed=3, engine=e) for e in (Here(), Threads(workers=2)))
+    here, there = (PageTable.of(pages, session, positions=4, seed=3, engine=e) for e in (Here(), Threads(workers=2)))
     assert here.n_pages == sum(len(page.clicked) > 0 for page in pages)
     assert len(here.slots) == 8  # it explores
     for ours, theirs in zip(columns_of(here), columns_of(there), strict=True):
@@ -69,7 +69,7 @@ def test_the_table_is_the_same_on_every_engine_to_the_last_bit(kind: str) -> Non
 
 def test_rows_point_to_the_items_of_their_own_page() -> None:
     pages = [page for page in plain_pages(600) if len(page.clicked)]
-    table = page_table(pages, exploring(), positions=4)
+    table = PageTable.of(pages, exploring(), positions=4)
     for number, page in enumerate(pages):
         rows = np.flatnonzero(table.page == number)
         seen = rows[: len(page.clicked)]

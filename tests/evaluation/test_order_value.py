@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from rankloop.click_models.examination import estimate_examination, given_examination, rows_as_log
+from rankloop.click_models.examination import Examination, estimate_examination, rows_as_log
 from rankloop.click_models.reading import (
     Reading,
     _last_clicked_rows,
@@ -17,9 +17,8 @@ from rankloop.click_models.reading import (
     group_of_distance,
     groups_of_last_clicks,
 )
-from rankloop.evaluation.list_evaluation import score_slots, table_of_clicks
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
-from rankloop.evaluation.order_value import AttractionModel, OrderJudge, _group_at, _target_positions, _walk_pages
+from rankloop.evaluation.order_value import AttractionModel, OrderJudge, _target_positions, _walk_pages
 
 CURVE = np.array([1.0, 0.5, 0.25])
 
@@ -29,18 +28,18 @@ def small_table(n_pages: int = 40, seed: int = 0) -> PageTable:
     pair = np.concatenate([3 * (page % 7) + rng.permutation(3) for page in range(n_pages)])
     position, clicked = np.tile(np.arange(3), n_pages), (rng.random(3 * n_pages) < 0.4).astype(float)
     log = rows_as_log(pair, position, clicked, np.arange(n_pages + 1) * 3, [str(page % 7) for page in range(n_pages)])
-    return table_of_clicks(log)
+    return PageTable.of_clicks(log)
 
 
 def judge_of(table: PageTable, reading: Reading | None = None) -> OrderJudge:
-    examination = given_examination(CURVE, table.clicks())
+    examination = Examination.given(CURVE, table.clicks())
     return OrderJudge(table, reading or fit_readings(table.clicks(), examination)[0], examination.cluster)
 
 
 def test_reweighted_clicks_are_their_formula() -> None:
     table = small_table()
     scores = np.random.default_rng(1).random(len(table.page))
-    values = judge_of(table).clicks_reweighted(score_slots(table, scores), 5, 0)
+    values = judge_of(table).clicks_reweighted(table.slots_by(scores), 5, 0)
     total = 0.0
     for page in range(table.n_pages):
         rows = np.flatnonzero(table.page == page)
@@ -53,7 +52,7 @@ def test_reweighted_clicks_are_their_formula() -> None:
 
 def test_the_logged_order_changes_nothing_on_any_resample() -> None:
     table = small_table()
-    values = judge_of(table).clicks_reweighted(score_slots(table, -table.position.astype(float)), 20, 0)
+    values = judge_of(table).clicks_reweighted(table.slots_by(-table.position.astype(float)), 20, 0)
     np.testing.assert_allclose(values.order, values.log, atol=1e-12)
 
 
@@ -61,7 +60,7 @@ def test_doubly_robust_is_its_formula_and_the_model_cancels_where_it_was_shown()
     """Without memory it is Σ e' â + Σ e'/e (c − e â), which is the reweighted clicks whatever â says."""
     table = small_table()
     judge, scores = judge_of(table), np.random.default_rng(1).random(len(table.page))
-    slots = score_slots(table, scores)
+    slots = table.slots_by(scores)
     model = AttractionModel(table, judge.log_examined(judge.reading.parameters), judge.page_cluster)
     robust, plain = judge.doubly_robust(slots, model, 0, 0), judge.clicks_reweighted(slots, 0, 0)
     assert robust.order[0, 0] == pytest.approx(plain.order[0, 0])
@@ -89,9 +88,7 @@ def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, clic
     for pattern in product([0, 1], repeat=len(rows)):
         probability, last = 1.0, -1
         for place, (row, clicked) in enumerate(zip(rows, pattern)):
-            e = table[place, _group_at(place - last if last >= 0 else 0)] * (
-                click_factor[rows[last]] if last >= 0 else 1.0
-            )
+            e = table[place, place - last] * click_factor[rows[last]] if last >= 0 else table[place, 0]
             examined[row] += probability * e if not any(pattern[place:]) else 0.0
             click = e * attraction[row]
             probability *= click if clicked else 1.0 - click
@@ -101,7 +98,7 @@ def brute_force(rows: list[int], table: np.ndarray, attraction: np.ndarray, clic
 
 def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
     rng = np.random.default_rng(2)
-    table, attraction = rng.uniform(0.1, 1.0, (4, 4)), rng.uniform(0.1, 0.9, 4)
+    table, attraction = rng.uniform(0.1, 1.0, (4, 5)), rng.uniform(0.1, 0.9, 4)
     rows = [2, 0, 3, 1]
     worth = attraction[None]
     click_factor = np.array([0.5, 1.3, 0.8, 1.0])
@@ -121,7 +118,6 @@ def test_the_walk_is_the_sum_over_all_patterns_of_clicks() -> None:
 def test_groups_of_distances() -> None:
     distance = np.arange(7)
     assert group_of_distance(distance).tolist() == [0, 1, 2, 2, 3, 3, 3]
-    assert [_group_at(int(value)) for value in distance] == group_of_distance(distance).tolist()
     clicked = np.array([0.0, 1, 0, 0, 0, 1])
     log = rows_as_log(np.arange(6), np.array([0, 1, 2, 0, 1, 2]), clicked, np.array([0, 3, 6]))
     assert groups_of_last_clicks(log).tolist() == [0, 0, 1, 0, 0, 0]
@@ -155,7 +151,7 @@ def test_clicks_by_trust_stay_where_they_are() -> None:
     judge, scores = judge_of(table), np.random.default_rng(1).random(len(table.page))
     background = np.array([0.1, 0.03, 0.01])
     trusting = judge_of(table, judge.reading._replace(background=background))
-    value = trusting.clicks_reweighted(score_slots(table, scores), 0, 0).order[0, 0]
+    value = trusting.clicks_reweighted(table.slots_by(scores), 0, 0).order[0, 0]
     total = 0.0
     for page in range(table.n_pages):
         rows = np.flatnonzero(table.page == page)
@@ -201,7 +197,7 @@ def test_attraction_is_found_again_and_moves_with_clusters() -> None:
     attraction = 1 / (1 + np.exp(1.0 - quality))
     clicked = (rng.random(3 * n_pages) < CURVE[position] * attraction).astype(float)
     log = rows_as_log(np.arange(3 * n_pages), position, clicked, np.arange(n_pages + 1) * 3)
-    table = table_of_clicks(log)._replace(features=np.column_stack([quality, np.zeros(3 * n_pages)]))
+    table = PageTable.of_clicks(log)._replace(features=np.column_stack([quality, np.zeros(3 * n_pages)]))
     cluster = np.arange(n_pages) % 50
     model = AttractionModel(table, np.log(CURVE)[position], cluster)
     assert model.has_features

@@ -23,8 +23,8 @@ from rankloop.core.types import Clicks, Problem, Query, Reward
 from rankloop.engine import Here, Threads
 from rankloop.evaluation import ChoiceLog, evaluate_on_lists
 from rankloop.evaluation.log_evaluation import evaluate
-from rankloop.evaluation.off_policy.logged_propensities import session_rows
-from rankloop.evaluation.propensity_evaluation import Judge, evaluate_policies
+from rankloop.evaluation.off_policy.ranking_log import AskedRanker, session_rows
+from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.features.encoder import Encoder
 from rankloop.logs.context import Encoding, encoding_of
@@ -45,7 +45,7 @@ def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> 
     assert watched.count(700) == 3
     encoder = Encoder(SCHEMA)
     plain = next(session_rows(session, (one.arrival(encoder) for one in lists)))
-    (rows,) = Judge(session, SCHEMA).rows(lists)
+    (rows,) = AskedRanker(session, SCHEMA).rows(lists)
     for mine, expected in zip(rows[:3], plain[:3]):
         np.testing.assert_array_equal(mine, expected)
     assert rows.reward.sum() == sum(one.arrival(encoder).feedback.weights.sum() for one in lists)

@@ -17,7 +17,7 @@ from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.data.letor.file import read_letor
 from rankloop.engine import Here
-from rankloop.evaluation.ranking.saved_model import load_with_schema
+from rankloop.evaluation.ranking.score import load_with_schema
 from rankloop.training.folds import cut_folds, everything, read_folds
 from rankloop.training.rank_bundle import NORMALISED_NOTE
 from rankloop.training.solution_path import BatchSolver, mean_measures

@@ -86,14 +86,10 @@ def draw_clicks(parameters: ClickParameters, pair: Ints, draws: Floats) -> Ints:
 
 
 @kernel
-def examined_given_clicks(parameters: ClickParameters, rows: ClickRows) -> Floats:
+def _examined_given_clicks(parameters: ClickParameters, rows: ClickRows) -> Floats:
     """Return P(examined | clicks above on the page) of each row.
 
     After a click the user reads on unless they stop; after none, no click speaks against that they still read.
-
-    Args:
-      parameters: The parameters of the click model.
-      rows: The rows of the pages.
     """
     examined = np.empty(len(rows.pair))
     for page in range(len(rows.offsets) - 1):
@@ -119,8 +115,8 @@ def examined_whatever_clicks(parameters: ClickParameters, rows: ClickRows) -> Fl
     click yet). Where examination does not depend on the last click one entry stands for all.
 
     Args:
-      parameters: The parameters of the click model.
-      rows: The rows of the pages.
+      parameters: Those of the click model.
+      rows: Of the pages.
     """
     examined = np.zeros(len(rows.pair))
     by_distance = parameters.examination.shape[1] > 1
@@ -152,11 +148,45 @@ class ClickProbabilities(NamedTuple):
     clicked: Floats
 
 
+def clipped(values: Floats) -> Floats:
+    """Return probabilities none of which is nearer to 0 or 1 than `MIN_PROBABILITY`."""
+    probabilities: Floats = np.clip(values, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    return probabilities
+
+
 class Prior(NamedTuple):
     """A belief about every pair: as if `rows` rows had been examined of which a share `mean` was clicked."""
 
     mean: Floats  # by pair
     rows: float
+
+    @classmethod
+    def estimated(cls, hits: Floats, rows: Floats) -> Self:
+        """Return a belief as strong as the pairs are alike: by how much more their shares differ than by chance.
+
+        With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1),
+        from which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
+        """
+        mean = float((hits.sum() + 0.5) / (rows.sum() + 1.0))
+        n, h = rows[rows > 0.0], hits[rows > 0.0]
+        noise = mean * (1.0 - mean)
+        excess = float((n * (h / n - mean) ** 2).sum()) - noise * max(len(n) - 1, 0)
+        informative = float(np.maximum(n - 1.0, 0.0).sum())
+        spread = np.sqrt((2.0 * noise**2 + noise * max(1.0 - 6.0 * noise, 0.0) / n).sum()) if len(n) else 0.0
+        means = np.full(len(hits), mean)
+        if informative <= 0.0 or excess <= MIN_Z_SCORE * spread:
+            return cls(means, ALIKE_ROWS)
+        return cls(means, float(np.clip(noise * informative / excess - 1.0, 0.5, ALIKE_ROWS)))
+
+    def shares(self, hits: Floats, rows: Floats) -> Floats:
+        """Return the expected share of each pair after so many hits in so many rows."""
+        total = rows + self.rows
+        means = np.where(total > 0.0, (hits + self.rows * self.mean) / np.where(total > 0.0, total, 1.0), self.mean)
+        return clipped(means)
+
+    def log_density(self, shares: Floats) -> float:
+        """Return the logarithm of the density of the shares of all pairs, but for a constant."""
+        return self.rows * float((self.mean * np.log(shares) + (1.0 - self.mean) * np.log1p(-shares)).sum())
 
 
 class Evidence(NamedTuple):
@@ -178,26 +208,18 @@ class ClickModel:
     A pair is whatever attracts alike: an item shown for a query, an item, or a grade. The reading process is that of
     `ClickParameters`; each subclass has some of its numbers and leaves the others neutral.
     Reference: Chuklin, Markov and de Rijke (2015), Click Models for Web Search.
-
-    Args:
-      attraction: P(click | examined), by pair.
-      satisfaction: P(stop | click), by pair.
-      examination: P(examined) by position and distance to the last click; one column: by position alone.
-      stop: P(stop | click), by position.
-      persistence: P(read on | not stopped by a click).
-      evidence: What the model was fitted to.
     """
 
     name: ClassVar[ModelName]
     numbers: ClassVar[tuple[str, ...]] = ()  # those of its own, beside attraction
     browsing: ClassVar[bool] = False  # examines by position, and never stops
 
-    attraction: Floats
-    satisfaction: Floats = field(default_factory=lambda: np.zeros(0))
-    examination: Floats = field(default_factory=lambda: np.ones((1, 1)))
-    stop: Floats = field(default_factory=lambda: np.zeros(1))
-    persistence: float = 1.0
-    evidence: Evidence = NO_EVIDENCE
+    attraction: Floats  # P(click | examined), by pair
+    satisfaction: Floats = field(default_factory=lambda: np.zeros(0))  # P(stop | click), by pair
+    examination: Floats = field(default_factory=lambda: np.ones((1, 1)))  # as of `ClickParameters`
+    stop: Floats = field(default_factory=lambda: np.zeros(1))  # P(stop | click), by position
+    persistence: float = 1.0  # P(read on | not stopped by a click)
+    evidence: Evidence = NO_EVIDENCE  # what the model was fitted to
 
     @property
     def parameters(self) -> ClickParameters:
@@ -211,22 +233,12 @@ class ClickModel:
         )
 
     def observe(self, pair: Ints, draws: Floats) -> Ints:
-        """Draw the clicks on a page: 1 for a click and 0 elsewhere, by position.
-
-        Args:
-          pair: The pair in each position.
-          draws: Uniform numbers, (3, n_positions); the first row is enough where nobody stops (pbm, ubm).
-        """
+        """Draw the clicks on a page, as `draw_clicks`; one row of numbers is enough where nobody stops (pbm, ubm)."""
         return draw_clicks(self.parameters, pair, draws)
 
     def probabilities(self, log: ClickArrays, *, given_clicks: bool = False) -> ClickProbabilities:
-        """Return how likely each row of a log is examined and clicked.
-
-        Args:
-          log: What was shown and clicked.
-          given_clicks: Condition on the clicks above each row on its page, instead of summing over them.
-        """
-        examined_rows = examined_given_clicks if given_clicks else examined_whatever_clicks
+        """Return how likely each row of a log is examined and clicked, whatever or given what was clicked above it."""
+        examined_rows = _examined_given_clicks if given_clicks else examined_whatever_clicks
         examined = examined_rows(self.parameters, rows_of(log))
         return ClickProbabilities(examined, examined * self.attraction[log.pair])
 
@@ -248,13 +260,7 @@ class ClickModel:
 
     @classmethod
     def fit(cls, log: ClickArrays, prior: Prior | None = None, *, table: Floats | None = None) -> Self:
-        """Fit the model to a log.
-
-        Args:
-          log: What was shown and clicked.
-          prior: The belief about pairs; by default as strong as the pairs of the log are alike.
-          table: P(examined); by the shared estimate of examination unless given.
-        """
+        """Fit the model to a log; by default with a prior as strong as its pairs are alike, and the shared table."""
         table = cls.examination_table(log) if table is None else table
         prior = cls.fit_alike(log, table=table).prior_of(log) if prior is None else prior
         return cls._fit(log, prior, table)
@@ -321,46 +327,6 @@ class ClickModel:
         rounded = {name: np.round(value, 6).tolist() for name, value in ({"attraction": attraction} | numbers).items()}
         by_relevance = {} if by_grade else {"by_grade": False}
         return {"kind": "fitted_users", "model": self.name} | rounded | by_relevance | {"shown": len(self.examination)}
-
-
-def shares(hits: Floats, rows: Floats, prior: Prior) -> Floats:
-    """Return the expected share of each pair after so many hits in so many rows.
-
-    Args:
-      hits: The hits of each pair.
-      rows: The rows of each pair.
-      prior: The belief about shares.
-    """
-    total = rows + prior.rows
-    means = np.where(total > 0.0, (hits + prior.rows * prior.mean) / np.where(total > 0.0, total, 1.0), prior.mean)
-    return clipped(means)
-
-
-def clipped(values: Floats) -> Floats:
-    """Return probabilities none of which is nearer to 0 or 1 than `MIN_PROBABILITY`."""
-    probabilities: Floats = np.clip(values, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return probabilities
-
-
-def estimate_prior(hits: Floats, rows: Floats) -> Prior:
-    """Return a belief as strong as the pairs are alike: by how much more their shares differ than by chance.
-
-    With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1), from
-    which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
-
-    Args:
-      hits: The hits of each pair.
-      rows: The rows of each pair.
-    """
-    mean = float((hits.sum() + 0.5) / (rows.sum() + 1.0))
-    n, h = rows[rows > 0.0], hits[rows > 0.0]
-    noise = mean * (1.0 - mean)
-    excess = float((n * (h / n - mean) ** 2).sum()) - noise * max(len(n) - 1, 0)
-    informative = float(np.maximum(n - 1.0, 0.0).sum())
-    spread = np.sqrt((2.0 * noise**2 + noise * max(1.0 - 6.0 * noise, 0.0) / n).sum()) if len(n) else 0.0
-    if informative <= 0.0 or excess <= MIN_Z_SCORE * spread:
-        return Prior(np.full(len(hits), mean), ALIKE_ROWS)
-    return Prior(np.full(len(hits), mean), float(np.clip(noise * informative / excess - 1.0, 0.5, ALIKE_ROWS)))
 
 
 def row_log_likelihoods(probabilities: Floats, clicked: Floats) -> Floats:

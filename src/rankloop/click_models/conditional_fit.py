@@ -7,7 +7,7 @@ References: Hausman, Hall and Griliches (1984), Econometric Models for Count Dat
 Relationship; Wooldridge (1999), Distribution-Free Estimation of Some Nonlinear Panel Data Models.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -28,41 +28,32 @@ class UnitCells(NamedTuple):
     clicks: Floats
     n_clusters: int  # of the log
 
+    @classmethod
+    def of_rows(
+        cls, unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_clusters: int, weight: Floats | None = None
+    ) -> Self:
+        """Sum rows, each standing for `weight`, and drop units without a click or with a single cell."""
+        n_units, n_cells = int(unit.max()) + 1, int(cell.max()) + 1
+        clicks_of_unit = np.bincount(unit, clicked, n_units)
+        lowest, highest = np.full(n_units, n_cells), np.full(n_units, -1)
+        np.minimum.at(lowest, unit, cell)
+        np.maximum.at(highest, unit, cell)
+        rows = np.flatnonzero(((clicks_of_unit > 0.0) & (lowest < highest))[unit])
+        keys, entry = np.unique((unit[rows] * n_cells + cell[rows]) * n_clusters + cluster[rows], return_inverse=True)
+        weights = np.ones(len(rows)) if weight is None else weight[rows]
+        return cls(
+            unit=np.unique(keys // (n_cells * n_clusters), return_inverse=True)[1].astype(np.int64),
+            cell=(keys // n_clusters) % n_cells,
+            cluster=keys % n_clusters,
+            rows=np.bincount(entry, weights, len(keys)).astype(np.float64),
+            clicks=np.bincount(entry, weights * clicked[rows], len(keys)).astype(np.float64),
+            n_clusters=n_clusters,
+        )
+
     @property
     def n_units(self) -> int:
         """The number of units that carry information."""
         return int(self.unit[-1]) + 1 if len(self.unit) else 0
-
-
-def count_cells(
-    unit: Ints, cell: Ints, cluster: Ints, clicked: Floats, n_clusters: int, weight: Floats | None = None
-) -> UnitCells:
-    """Sum rows by unit, cell and cluster, and drop units without a click or with a single cell.
-
-    Args:
-      unit: By row, whose attraction is constant.
-      cell: By row.
-      cluster: By row, what is resampled together.
-      clicked: By row.
-      n_clusters: How many clusters the log has.
-      weight: By row, for how many it stands; 1 unless given.
-    """
-    n_units, n_cells = int(unit.max()) + 1, int(cell.max()) + 1
-    clicks_of_unit = np.bincount(unit, clicked, n_units)
-    lowest, highest = np.full(n_units, n_cells), np.full(n_units, -1)
-    np.minimum.at(lowest, unit, cell)
-    np.maximum.at(highest, unit, cell)
-    rows = np.flatnonzero(((clicks_of_unit > 0.0) & (lowest < highest))[unit])
-    keys, entry = np.unique((unit[rows] * n_cells + cell[rows]) * n_clusters + cluster[rows], return_inverse=True)
-    weights = np.ones(len(rows)) if weight is None else weight[rows]
-    return UnitCells(
-        unit=np.unique(keys // (n_cells * n_clusters), return_inverse=True)[1].astype(np.int64),
-        cell=(keys // n_clusters) % n_cells,
-        cluster=keys % n_clusters,
-        rows=np.bincount(entry, weights, len(keys)).astype(np.float64),
-        clicks=np.bincount(entry, weights * clicked[rows], len(keys)).astype(np.float64),
-        n_clusters=n_clusters,
-    )
 
 
 class GaussianPrior(NamedTuple):
@@ -102,7 +93,7 @@ def sums_by_cluster(values: Floats, cluster: Ints, n_clusters: int) -> Floats:
     Args:
       values: (n_entries, n_columns).
       cluster: By entry.
-      n_clusters: How many clusters the log has.
+      n_clusters: Of the log.
     """
     return np.stack([np.bincount(cluster, column, n_clusters) for column in values.T], axis=1).astype(np.float64)
 

@@ -8,19 +8,13 @@ for.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from rankloop.click_models.comparable_moves import SHORT_EPOCHS, moves_smoothly, pairs_by_user, positions_follow_users
-from rankloop.click_models.conditional_fit import (
-    GaussianPrior,
-    count_cells,
-    fit_conditional,
-    inverse_of,
-    sums_by_cluster,
-)
+from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional, inverse_of, sums_by_cluster
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays, numbers_of
@@ -69,6 +63,17 @@ class Examination(NamedTuple):
     reacts: bool = False  # the curve comes from the estimator that allows for positions that react to clicks
     by_user: bool = False  # positions follow users, so only moves for the same user count
     is_smooth: bool = False  # positions move smoothly, so only moves near in time count
+
+    @classmethod
+    def given(cls, curve: Sequence[float] | Floats, log: ClickArrays) -> Self:
+        """Return a curve that the caller knows, without uncertainty: the probability of each position of a log."""
+        values = np.array(curve, dtype=np.float64)
+        if len(values) < log.n_positions or not ((values > 0) & (values <= 1)).all():
+            text = f"position bias needs {log.n_positions} probabilities above 0, got {values.tolist()!r:.80}"
+            raise InvalidInput(text)
+        n, cluster = log.n_positions, resampling_clusters(log)
+        influence = np.zeros((int(cluster.max()) + 1, n))
+        return cls(np.log(values[:n] / values[0]), influence, np.zeros((n, n)), cluster, "given")
 
     @property
     def curve(self) -> Floats:
@@ -194,8 +199,36 @@ class _Rows(NamedTuple):
     position: Ints
     clicked: Floats
     cluster: Ints
-    n_clusters: int
+    of_page: Ints  # the cluster of each page of the log
+    n_positions: int
     weight: Floats | None
+
+    @classmethod
+    def of(cls, log: ClickArrays, unit: Ints, cluster: Ints, chosen: Ints | None = None, weight: Any = None) -> Self:
+        """Sort the chosen rows of a log, all unless given; `cluster` is by page."""
+        chosen = np.arange(len(log.pair)) if chosen is None else chosen
+        page = log.page
+        order = chosen[np.lexsort((page[chosen], unit[chosen]))]
+        return cls(
+            unit=np.unique(unit[order], return_inverse=True)[1].astype(np.int64),
+            position=log.position[order],
+            clicked=log.clicked[order],
+            cluster=cluster[page[order]],
+            of_page=cluster,
+            n_positions=log.n_positions,
+            weight=None if weight is None else weight[order],
+        )
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.of_page.max()) + 1
+
+    def curve(self) -> Examination:
+        """Return the curve by the conditional likelihood."""
+        cells = UnitCells.of_rows(self.unit, self.position, self.cluster, self.clicked, self.n_clusters, self.weight)
+        design = position_design(self.n_positions)
+        curve = fit_conditional(cells, design, position_prior(self.n_positions)).in_terms_of(design)
+        return Examination(*curve, self.of_page, "none", cells.n_units, int(cells.clicks.sum()))
 
 
 def estimate_examination(log: ClickArrays, base_position: Ints | None = None) -> Examination:
@@ -209,48 +242,44 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
       base_position: By row, where the item stood before chance moved it; −1 where that is not known. Where positions
         were drawn so, nothing else is used.
     """
-    cluster = resampling_clusters(log)
-    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    weight = draw_weights(log, base_position)
+    cluster, weight = resampling_clusters(log), draw_weights(log, base_position)
     if base_position is not None:
         drawn = np.flatnonzero(base_position >= 0)
         if len(drawn) and (base_position[drawn] != log.position[drawn]).any():
-            rows = _sorted_rows(base_position, log, page, cluster, drawn, weight)
-            curve = _curve_from_units(rows, cluster, log.n_positions)
+            curve = _Rows.of(log, base_position, cluster, drawn, weight).curve()
             if curve.n_clicks >= MIN_MOVED_CLICKS:
                 return curve._replace(evidence="randomisation")
     if weight is not None:
-        curve = _curve_from_moves(log, page, cluster, weight)
+        curve = _curve_from_moves(log, cluster, weight)
         if curve.n_clicks >= MIN_MOVED_CLICKS:
             # Positions that were hardly ever drawn are missing in a finite log. What the weights have changed already
             # tells in which direction, and the effective number of rows how much may be missing.
-            change = curve.log_curve - _curve_from_moves(log, page, cluster, np.sign(weight)).log_curve
+            change = curve.log_curve - _curve_from_moves(log, cluster, np.sign(weight)).log_curve
             lost = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
             covariance = curve.prior_covariance + lost**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
     if positions_follow_users(log):
-        return _curve_from_moves(pairs_by_user(log), page, cluster, None)._replace(by_user=True)
-    curve = _curve_from_moves(log, page, cluster, None)
+        return _curve_from_moves(pairs_by_user(log), cluster)._replace(by_user=True)
+    curve = _curve_from_moves(log, cluster)
     if curve.n_clicks < MIN_MOVED_CLICKS:
-        return _curve_from_items(log, page, cluster) or curve
+        return _curve_from_items(log, cluster) or curve
     return curve
 
 
-def _curve_from_moves(log: ClickArrays, page: Ints, cluster: Ints, weight: Floats | None) -> Examination:
+def _curve_from_moves(log: ClickArrays, cluster: Ints, weight: Floats | None = None) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
-    chosen = np.arange(len(log.pair)) if weight is None else np.flatnonzero(weight)
+    chosen = None if weight is None else np.flatnonzero(weight)
     if weight is None and moves_smoothly(log):
-        unit = log.pair * SHORT_EPOCHS + page * SHORT_EPOCHS // log.n_pages
-        rows = _sorted_rows(unit, log, page, cluster, chosen, weight)
-        curve = _curve_from_units(rows, cluster, log.n_positions)
+        rows = _Rows.of(log, log.pair * SHORT_EPOCHS + log.page * SHORT_EPOCHS // log.n_pages, cluster)
+        curve, undivided = rows.curve(), _Rows.of(log, log.pair, cluster)
         if curve.n_clicks >= MIN_MOVED_CLICKS:
-            undivided = _sorted_rows(log.pair, log, page, cluster, chosen, weight)
             drift_z = _drift_statistic(undivided.unit, curve.curve[undivided.position], undivided.clicked)
             return _react(rows, curve._replace(n_epochs=SHORT_EPOCHS, is_smooth=True, drift_z=drift_z))
     first_drift_z, is_steady = 0.0, False
     for n_epochs in EPOCH_CHOICES:
-        shorter = _sorted_rows(log.pair * n_epochs + page * n_epochs // log.n_pages, log, page, cluster, chosen, weight)
-        within = _curve_from_units(shorter, cluster, log.n_positions)._replace(n_epochs=n_epochs)
+        unit = log.pair * n_epochs + log.page * n_epochs // log.n_pages
+        shorter = _Rows.of(log, unit, cluster, chosen, weight)
+        within = shorter.curve()._replace(n_epochs=n_epochs)
         if not is_steady:
             drift_z = _drift_statistic(shorter.unit, within.curve[shorter.position], shorter.clicked)
             first_drift_z = drift_z if n_epochs == EPOCH_CHOICES[0] else first_drift_z
@@ -292,41 +321,23 @@ def draw_weights(log: ClickArrays, base_position: Ints | None = None) -> Floats 
       log: What was shown and clicked.
       base_position: As `estimate_examination` takes it.
     """
-    propensity = np.zeros(0) if log.propensity is None else log.propensity
-    drawn = np.isfinite(propensity) & (propensity > 0.0) & (propensity < MAX_PROBABILITY)
+    if log.propensity is None:
+        return None
+    drawn = np.isfinite(log.propensity) & (log.propensity > 0.0) & (log.propensity < MAX_PROBABILITY)
     if not drawn.any():
         return None
-    probability = np.where(drawn, propensity, 1.0)
+    probability = np.where(drawn, log.propensity, 1.0)
     unit = log.pair if base_position is None else base_position + 1
     group = np.unique(unit * log.n_positions + log.position, return_inverse=True)[1]
-    first = probability[np.repeat(log.offsets[:-1], np.diff(log.offsets))]
-    if (first == probability).all():
+    if (probability[log.offsets[log.page]] == probability).all():
         lists = [unit[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())]
         by_list = numbers_of(lists)
         if len(by_list) >= MIN_LIST_REPEATS * (int(by_list.max()) + 1):
-            group = np.repeat(by_list, np.diff(log.offsets))
+            group = by_list[log.page]
     counts = np.maximum(np.bincount(group, drawn), 1.0)
     weight = (np.bincount(group, drawn * probability) / counts)[group] / probability
     weights: Floats = np.where(drawn, np.minimum(weight, MAX_DRAW_WEIGHT), 0.0)
     return weights
-
-
-def given_examination(curve: Sequence[float] | Floats, log: ClickArrays) -> Examination:
-    """Return a curve that the caller knows, without uncertainty.
-
-    Args:
-      curve: The probability of each position to be examined; the first is the reference.
-      log: The log that it is used for.
-
-    Raises:
-      InvalidInput: If a value is not a probability above 0, or positions are missing.
-    """
-    values = np.array(curve, dtype=np.float64)
-    if len(values) < log.n_positions or not ((values > 0) & (values <= 1)).all():
-        raise InvalidInput(f"position bias needs {log.n_positions} probabilities above 0, got {values.tolist()!r:.80}")
-    n, cluster = log.n_positions, resampling_clusters(log)
-    influence = np.zeros((int(cluster.max()) + 1, n))
-    return Examination(np.log(values[:n] / values[0]), influence, np.zeros((n, n)), cluster, "given")
 
 
 def rows_as_log(
@@ -367,34 +378,13 @@ def rows_as_log(
     )
 
 
-def _sorted_rows(unit: Ints, log: ClickArrays, page: Ints, cluster: Ints, chosen: Ints, weight: Floats | None) -> _Rows:
-    order = chosen[np.lexsort((page[chosen], unit[chosen]))]
-    return _Rows(
-        unit=np.unique(unit[order], return_inverse=True)[1].astype(np.int64),
-        position=log.position[order],
-        clicked=log.clicked[order],
-        cluster=cluster[page[order]],
-        n_clusters=int(cluster.max()) + 1,
-        weight=None if weight is None else weight[order],
-    )
-
-
-def _curve_from_units(rows: _Rows, cluster: Ints, n_positions: int) -> Examination:
-    """Return the curve by the conditional likelihood."""
-    cells = count_cells(rows.unit, rows.position, rows.cluster, rows.clicked, rows.n_clusters, rows.weight)
-    design = position_design(n_positions)
-    curve = fit_conditional(cells, design, position_prior(n_positions)).in_terms_of(design)
-    return Examination(*curve, cluster, "none", cells.n_units, int(cells.clicks.sum()))
-
-
-def _curve_from_items(log: ClickArrays, page: Ints, cluster: Ints) -> Examination | None:
+def _curve_from_items(log: ClickArrays, cluster: Ints) -> Examination | None:
     """Return the curve from items that moved between queries, None where too few did.
 
     An item may suit one query more than another, and a good order knows that. How much the order knows is not seen; it
     is allowed for by what the order knows of items: the difference between this curve and the click rates themselves.
     """
-    rows = _sorted_rows(log.by_item().pair, log, page, cluster, np.arange(len(log.pair)), None)
-    curve = _curve_from_units(rows, cluster, log.n_positions)
+    curve = _Rows.of(log, log.by_item().pair, cluster).curve()
     if curve.n_clicks < MIN_MOVED_CLICKS:
         return None
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0

@@ -20,7 +20,7 @@ from rankloop.click_models.models import (
 )
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Bools, Floats, Ints
 from rankloop.engine import Engine, Here
 from rankloop.logs.list_log import ClickArrays, ListLog
 from rankloop.logs.table_reader import Given
@@ -170,12 +170,11 @@ def fit_users(
         raise InvalidInput("the log has only one visit; at least two are needed, one to fit and one to evaluate")
     n_parts = min(folds, n_visits)
     part = (np.random.default_rng(seed).permutation(n_visits) % n_parts)[pages.session]
-    tasks = [FoldTask(pages, name, part == number) for name in names for number in range(n_parts)]
+    tasks = [_Fold(pages, name, part == number) for name in names for number in range(n_parts)]
     steps, finished = len(tasks) + 1, count(1)
-    judged = (engine or Here()).map(tasks, judge_fold, lambda index, result: progress(next(finished), steps))
-    held_out = {
-        name: _held_out(part, judged[number * n_parts : (number + 1) * n_parts]) for number, name in enumerate(names)
-    }
+    judged = (engine or Here()).map(tasks, _judge_fold, lambda index, result: progress(next(finished), steps))
+    starts = range(0, len(judged), n_parts)
+    held_out = {name: _held_out(part, judged[start : start + n_parts]) for name, start in zip(names, starts)}
     examination = estimate_examination(pages)
     chosen = MODELS[_simplest_of_the_best(held_out)]
     fitted = chosen.fit(pages, table=chosen.examination_table(pages, examination))
@@ -198,31 +197,28 @@ def _simplest_of_the_best(held_out: dict[str, HeldOutFit]) -> str:
     return next(name for name, pages in behind.items() if pages.mean() <= pages.std() / np.sqrt(len(pages)))
 
 
-class FoldTask(NamedTuple):
+class _Fold(NamedTuple):
     """A model to fit to some pages, and to judge by the others."""
 
     log: ClickArrays
     model: str
-    out: np.ndarray[tuple[int], np.dtype[np.bool_]]  # by page: it is held out
+    out: Bools  # by page: it is held out
 
 
-def judge_fold(task: FoldTask) -> tuple[Floats, Floats, Floats]:
-    """Fit a model to the pages of the other folds, and judge it by those of this one.
-
-    Returns the log-likelihood of each held-out page, and the surprise at each position with the rows behind it.
-    """
-    log, out = task.log, task.out
-    fitted = MODELS[task.model].fit(log.pages(np.flatnonzero(~out)))
-    judges = log.pages(np.flatnonzero(out))
+def _judge_fold(fold: _Fold) -> tuple[Floats, Floats, Floats]:
+    """Return the log-likelihood of each held-out page, and the surprise at each position with the rows behind it."""
+    log = fold.log
+    fitted = MODELS[fold.model].fit(log.pages(np.flatnonzero(~fold.out)))
+    judges = log.pages(np.flatnonzero(fold.out))
     bits = np.bincount(judges.position, fitted.surprises(judges), log.n_positions).astype(np.float64)
     counts = np.bincount(judges.position, minlength=log.n_positions).astype(np.float64)
     return fitted.log_likelihood(judges), bits, counts
 
 
 def _held_out(part: Ints, folds: list[tuple[Floats, Floats, Floats]]) -> HeldOutFit:
-    by_page = np.zeros(len(part))
-    for number, (log_likelihoods, _, _) in enumerate(folds):
+    by_page, bits, counts = np.zeros(len(part)), np.zeros(1), np.zeros(1)
+    for number, (log_likelihoods, fold_bits, fold_counts) in enumerate(folds):
         by_page[part == number] = log_likelihoods
-    bits, counts = (sum(fold[column] for fold in folds) + np.zeros(1) for column in (1, 2))
+        bits, counts = bits + fold_bits, counts + fold_counts
     by_position = 2.0 ** (bits / np.maximum(counts, 1.0))
     return HeldOutFit(float(by_page.mean()), float(by_position[counts > 0].mean()), by_position, by_page)

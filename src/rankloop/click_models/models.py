@@ -14,12 +14,10 @@ from rankloop.click_models.base import (
     ModelName,
     Prior,
     clipped,
-    estimate_prior,
     rows_of,
-    shares,
 )
 from rankloop.click_models.examination import Examination, estimate_examination
-from rankloop.click_models.reading import fit_memory, probabilities_by_distance
+from rankloop.click_models.reading import distances_to_last_clicks, fit_memory
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
@@ -32,39 +30,6 @@ def _goes_on(objectives: list[float], log: ClickArrays) -> bool:
     """Return true while expectation maximisation gains."""
     gains = len(objectives) < 2 or objectives[-1] - objectives[-2] >= MIN_EM_GAIN * len(log.pair)
     return gains and len(objectives) < MAX_EM_ROUNDS
-
-
-@kernel
-def _round(rows: ClickRows, table: Floats, attraction: Floats, prior: Prior, hits: Floats, examined: Floats) -> float:
-    """Do one round in place and return log-likelihood and prior before it.
-
-    Only examination is hidden: P(examined | no click) = e (1 − a)/(1 − e a). The table stays as it is.
-    """
-    width = table.shape[1]
-    hits[:], examined[:] = 0.0, 0.0
-    total = 0.0
-    for page in range(len(rows.offsets) - 1):
-        last = -1
-        for row in range(rows.offsets[page], rows.offsets[page + 1]):
-            p, i = rows.position[row], rows.pair[row]
-            distance = min(p - last, width - 1) if last >= 0 else 0
-            e, a = table[p, distance], attraction[i]
-            both = min(e * a, 1.0 - 1e-12)
-            if rows.clicked[row] > 0.0:
-                total += np.log(both)
-                hits[i] += 1.0
-                examined[i] += 1.0
-                last = p
-            else:
-                total += np.log(1.0 - both)
-                examined[i] += e * (1.0 - a) / (1.0 - both)
-    for i in range(len(attraction)):
-        mean = prior.mean[i]
-        total += prior.rows * (mean * np.log(attraction[i]) + (1.0 - mean) * np.log(1.0 - attraction[i]))
-        if examined[i] + prior.rows > 0.0:
-            share = (hits[i] + prior.rows * mean) / (examined[i] + prior.rows)
-            attraction[i] = min(max(share, MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
-    return float(total)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,16 +47,23 @@ class UserBrowsingModel(ClickModel):
     @classmethod
     def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
         """Return the table of the reading with memory for clicks above."""
-        examination = examination or estimate_examination(log)
-        return probabilities_by_distance(fit_memory(log, examination), log.n_positions)
+        return fit_memory(log, examination or estimate_examination(log)).by_distance()
 
     @classmethod
     def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:
-        """Fit attraction by expectation maximisation over what was examined, given the table."""
-        attraction = np.clip(prior.mean, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-        hits, examined, objectives = np.zeros(log.n_pairs), np.zeros(log.n_pairs), list[float]()
+        """Fit attraction by expectation maximisation, given the table: only examination is hidden."""
+        distance = np.minimum(distances_to_last_clicks(log), table.shape[1] - 1)
+        by_table, is_click = table[log.position, distance], log.clicked > 0.0
+        hits: Floats = np.bincount(log.pair, log.clicked, log.n_pairs).astype(np.float64)
+        attraction, examined, objectives = clipped(prior.mean), np.zeros(log.n_pairs), list[float]()
         while _goes_on(objectives, log):
-            objectives.append(_round(rows_of(log), table, attraction, prior, hits, examined))
+            both = np.minimum(by_table * attraction[log.pair], 1.0 - 1e-12)
+            log_likelihood = float(np.where(is_click, np.log(both), np.log1p(-both)).sum())
+            objectives.append(log_likelihood + prior.log_density(attraction))
+            # P(examined | no click) = e (1 − a) / (1 − e a).
+            unclicked = by_table * (1.0 - attraction[log.pair]) / (1.0 - both)
+            examined = np.bincount(log.pair, np.where(is_click, 1.0, unclicked), log.n_pairs).astype(np.float64)
+            attraction = prior.shares(hits, examined)
         evidence = Evidence(hits, examined, prior, tuple(objectives))
         return cls(attraction=attraction, examination=table, evidence=evidence)
 
@@ -129,18 +101,18 @@ class CascadeModel(ClickModel):
 
     @classmethod
     def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:
-        examined = np.arange(len(log.pair)) <= np.repeat(_last_examined(log, cls.clicks_once), np.diff(log.offsets))
+        examined = np.arange(len(log.pair)) <= _last_examined(log, cls.clicks_once)[log.page]
         hits = np.bincount(log.pair[examined], log.clicked[examined], log.n_pairs).astype(np.float64)
         rows = np.bincount(log.pair[examined], minlength=log.n_pairs).astype(np.float64)
         evidence = Evidence(hits, rows, prior)
-        return cls(attraction=shares(hits, rows, prior), examination=np.ones((log.n_positions, 1)), evidence=evidence)
+        return cls(attraction=prior.shares(hits, rows), examination=np.ones((log.n_positions, 1)), evidence=evidence)
 
 
 def _last_examined(log: ClickArrays, first: bool = False) -> Ints:
     """Return the row of the first or last click of each page, or its last row where there is none."""
     clicks, ends = np.flatnonzero(log.clicked > 0.0), log.offsets[1:] - 1
     clicks = clicks[::-1] if first else clicks  # the last assignment to an index counts
-    ends[np.repeat(np.arange(log.n_pages), np.diff(log.offsets))[clicks]] = clicks
+    ends[log.page[clicks]] = clicks
     return ends
 
 
@@ -192,7 +164,7 @@ class SimplifiedDbnModel(CascadeModel):
         model = super()._fit(log, prior, table)
         finals = np.bincount(log.pair[_last_clicks(log)], minlength=log.n_pairs).astype(np.float64)
         clicks = model.evidence.clicks
-        return replace(model, satisfaction=shares(finals, clicks, estimate_prior(finals, clicks)))
+        return replace(model, satisfaction=Prior.estimated(finals, clicks).shares(finals, clicks))
 
 
 @kernel
@@ -265,7 +237,7 @@ class DbnModel(ClickModel):
         first = start._maximised(log, prior, Prior(half, 1.0))
         sums = np.zeros((4, log.n_pairs))
         _expect(first.parameters, rows_of(log), sums)
-        belief = estimate_prior(sums[3], sums[2])
+        belief = Prior.estimated(sums[3], sums[2])
         start = cls(attraction=first.attraction, satisfaction=clipped(belief.mean), persistence=first.persistence)
         return start._maximised(log, prior, belief)
 
@@ -275,17 +247,13 @@ class DbnModel(ClickModel):
         while True:
             sums = np.zeros((4, log.n_pairs))
             total, could, did = _expect(now, rows_of(log), sums)
-            penalties = (
-                beliefs.rows * (beliefs.mean * np.log(values) + (1.0 - beliefs.mean) * np.log1p(-values)).sum()
-                for values, beliefs in ((now.attraction, prior), (now.satisfaction, belief))
-            )
-            objectives.append(total + float(sum(penalties)))
+            objectives.append(total + prior.log_density(now.attraction) + belief.log_density(now.satisfaction))
             if not _goes_on(objectives, log):
                 break
             persistence = float(clipped(np.array(did / could))) if could > 0.0 else now.persistence
             now = now._replace(
-                attraction=shares(sums[0], sums[1], prior),
-                satisfaction=shares(sums[3], sums[2], belief),
+                attraction=prior.shares(sums[0], sums[1]),
+                satisfaction=belief.shares(sums[3], sums[2]),
                 persistence=persistence,
             )
         return type(self)(

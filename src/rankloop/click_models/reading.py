@@ -9,13 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.click_models.comparable_moves import pairs_by_user
-from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, count_cells, fit_conditional
-from rankloop.click_models.examination import (
-    Examination,
-    draw_weights,
-    position_design,
-    position_prior,
-)
+from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional
+from rankloop.click_models.examination import Examination, draw_weights, position_design, position_prior
 from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays, numbers_of
@@ -87,16 +82,27 @@ class Reading(NamedTuple):
         """True where positions draw clicks for any item."""
         return bool(self.background.any())
 
+    def by_distance(self) -> Floats:
+        """Return P(examined) by position and distance to the last click, the first column for none."""
+        position = np.arange(self.n_positions)
+        logs = self.parameters[position][:, None] + self.parameters[self.n_positions + group_of_distance(position)]
+        return np.clip(np.exp(logs), MIN_EXAMINATION, 1.0)
+
 
 def group_of_distance(distance: Ints) -> Ints:
     """Return the group of a distance to the last click above; 0 stands for no click."""
     return np.searchsorted(np.array([1, 2, 4]), distance, side="right")
 
 
+def distances_to_last_clicks(log: ClickArrays) -> Ints:
+    """Return by row the distance to the last click above it on its page, 0 where there is none."""
+    last = _last_clicked_rows(log.clicked, log.offsets)
+    return np.where(last >= 0, log.position - log.position[last], 0)
+
+
 def groups_of_last_clicks(log: ClickArrays) -> Ints:
     """Return by row the group of the distance to the last click above it on its page."""
-    last = _last_clicked_rows(log.clicked, log.offsets)
-    return group_of_distance(np.where(last >= 0, log.position - log.position[last], 0))
+    return group_of_distance(distances_to_last_clicks(log))
 
 
 def _last_clicked_rows(clicked: Floats, offsets: Ints) -> Ints:
@@ -167,7 +173,7 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         return readings
     cells = _cells_of(log, examination, log.position, None)
     families = [_background_reading(log, cells, examination, trust, noise) for trust, noise in BACKGROUND_CHOICES]
-    steepness = fit_steepness(log, examination)
+    steepness = _fit_steepness(log, examination)
     if steepness is not None:
         families.insert(0, simple._replace(log_likelihood=families[0].log_likelihood, steepness=steepness))
     best = max(reading.log_likelihood for reading in families)
@@ -181,20 +187,15 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
 
 
-def fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | None:
+def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | None:
     """Fit by query how fast examination falls; None where the log does not show that queries differ.
 
     With the curve fixed but for its power, the conditional likelihood of each query's clicks is computed for a grid of
     powers. Their mean and spread over the queries maximise the marginal likelihood (empirical Bayes).
-
-    Args:
-      log: What was shown and clicked.
-      examination: The shared estimate of the same log.
     """
     query = numbers_of([log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()])
     n_queries = int(query.max()) + 1
-    of_row = np.repeat(query, np.diff(log.offsets))
-    cells = _cells_of(log, examination, log.position, None, of_row)
+    cells = _cells_of(log, examination, log.position, None, query[log.page])
     if not cells.n_units:
         return None
     by_choice = []
@@ -230,9 +231,9 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
     """Fit users who examine by position, by how far above the last click is, and by what was clicked there.
 
     Args:
-      log: What was shown and clicked.
-      examination: The shared estimate of the same log.
-      base_position: As `estimate_examination` takes it.
+      log: As of `fit_readings`.
+      examination: As of `fit_readings`.
+      base_position: As of `fit_readings`.
     """
     n_positions, group = log.n_positions, groups_of_last_clicks(log)
     appeal = appeal_of_last_click(log, examination.curve)
@@ -245,8 +246,8 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
     # Coefficients of the position, of the groups but the first, and of the appeal.
     by_position, prior = position_design(n_positions), position_prior(n_positions)
     n, extra = by_position.shape[1], LAST_CLICK_GROUPS
-    cell_group, cell_level = np.divmod(np.arange(n_positions * LAST_CLICK_GROUPS * N_APPEAL_LEVELS), N_APPEAL_LEVELS)
-    position, group = np.divmod(cell_group, LAST_CLICK_GROUPS)
+    shape = (n_positions, LAST_CLICK_GROUPS, N_APPEAL_LEVELS)
+    position, group, cell_level = (part.ravel() for part in np.indices(shape))
     after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
     design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[cell_level], 0.0)])
     precision = np.zeros((n + extra, n + extra))
@@ -270,19 +271,6 @@ def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints |
     return Reading(parameters, influence, prior_covariance, background, fit.log_likelihood, True, p_value)
 
 
-def probabilities_by_distance(reading: Reading, n_positions: int) -> Floats:
-    """Return (n_positions, n_positions): P(examined) by position and distance to the last click, the first for none.
-
-    Args:
-      reading: The users.
-      n_positions: How many positions.
-    """
-    group = group_of_distance(np.arange(n_positions))
-    position = np.arange(n_positions)
-    table: Floats = np.exp(reading.parameters[position][:, None] + reading.parameters[reading.n_positions + group])
-    return np.clip(table, MIN_EXAMINATION, 1.0)
-
-
 def _cells_of(
     log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None, cluster: Ints | None = None
 ) -> UnitCells:
@@ -291,9 +279,8 @@ def _cells_of(
     The clusters are by row; those of the shared estimate unless given.
     """
     log = pairs_by_user(log) if examination.by_user else log
-    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
     rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
-    unit = log.pair * epochs + page * epochs // log.n_pages
+    unit = log.pair * epochs + log.page * epochs // log.n_pages
     if examination.evidence == "randomisation":
         weight = draw_weights(log, base_position)
         rows = rows if weight is None else np.flatnonzero(weight)
@@ -301,9 +288,9 @@ def _cells_of(
             rows, unit = np.flatnonzero(base_position >= 0), base_position
     elif examination.evidence == "items":
         unit = log.by_item().pair
-    cluster = examination.cluster[page] if cluster is None else cluster
+    cluster = examination.cluster[log.page] if cluster is None else cluster
     weight = None if weight is None else weight[rows]
-    return count_cells(unit[rows], cell[rows], cluster[rows], log.clicked[rows], int(cluster.max()) + 1, weight)
+    return UnitCells.of_rows(unit[rows], cell[rows], cluster[rows], log.clicked[rows], int(cluster.max()) + 1, weight)
 
 
 def _position_reading(curve: tuple[Floats, Floats, Floats], background: Floats, log_likelihood: float = 0.0) -> Reading:

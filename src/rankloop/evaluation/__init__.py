@@ -14,7 +14,7 @@ from rankloop.evaluation.off_policy.estimators import (
     snips,
     switch_dr,
 )
-from rankloop.evaluation.off_policy.logged_propensities import (
+from rankloop.evaluation.off_policy.ranking_log import (
     RankingPolicy,
     position_probabilities,
     prefix_probabilities,
@@ -29,8 +29,7 @@ from rankloop.evaluation.off_policy.slates import (
     whole_ranking,
 )
 from rankloop.evaluation.off_policy.sums import Overlap
-from rankloop.evaluation.ranking.saved_model import score_model
-from rankloop.evaluation.ranking.score import Scores, score_rankings, score_session
+from rankloop.evaluation.ranking.score import Scores, score_model, score_rankings, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 from rankloop.evaluation.report import Report, verdict
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of

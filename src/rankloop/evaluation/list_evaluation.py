@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.click_models.examination import EVIDENCE_WORDS, estimate_examination, given_examination
+from rankloop.click_models.examination import EVIDENCE_WORDS, Examination, estimate_examination
 from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings, lacks_pages_without_clicks
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
@@ -15,9 +15,9 @@ from rankloop.core.statistics import normal_quantiles, student_quantile
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
 from rankloop.evaluation.list_estimate import Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
-from rankloop.evaluation.list_pages import LOCAL_ENGINE, NOT_SHOWN, PageTable, ShownPage, page_table
+from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable, ShownPage
+from rankloop.evaluation.off_policy.ranking_log import LOCAL_ENGINE
 from rankloop.evaluation.order_value import MAX_WEIGHT, AttractionModel, OrderJudge, OrderValues
-from rankloop.logs.list_log import ClickArrays, numbers_of
 
 CLICK_OUTCOME = "clicks"
 MIN_CLICKS = 20
@@ -68,7 +68,7 @@ def evaluate_pages(
         raise InvalidInput(f"level = {options.level} must be a probability from 0.5 to below 1, such as 0.95")
     if options.positions is not None:
         whole_number(options.positions, "positions", 1)
-    table = page_table(pages, session, positions=options.positions, seed=options.seed, engine=engine)
+    table = PageTable.of(pages, session, positions=options.positions, seed=options.seed, engine=engine)
     return LogJudge(table, options).judge(table.slots, name)
 
 
@@ -83,7 +83,7 @@ class LogJudge:
         log, positions_before_chance = table.clicks(), table.base_position[table.shown]
         base = positions_before_chance if (positions_before_chance >= 0).any() else None
         if self.options.position_bias is not None:
-            self.examination = given_examination(self.options.position_bias, log)
+            self.examination = Examination.given(self.options.position_bias, log)
         else:
             self.examination = estimate_examination(log, base)
         self.lacks_pages = lacks_pages_without_clicks(log)
@@ -263,41 +263,3 @@ class LogJudge:
                 "it is called better than what was shown, but on the lists that its training held out it was worse"
             )
         return reasons
-
-
-def score_slots(table: PageTable, scores: Floats) -> Ints:
-    """Return the order of the shown items of each page by falling scores, as `LogJudge.judge` takes it.
-
-    Args:
-      table: The pages.
-      scores: By shown row.
-    """
-    rows = table.shown
-    slots = np.full((1, table.n_pages, table.n_positions), NOT_SHOWN)
-    order = np.lexsort((-scores, table.page[rows]))
-    slots[0, table.page[rows], table.position[rows]] = rows[order]
-    return slots
-
-
-def table_of_clicks(log: ClickArrays) -> PageTable:
-    """Return the table of a log of which only items, positions and clicks are known."""
-    n_rows = len(log.pair)
-    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    return PageTable(
-        n_pages=log.n_pages,
-        n_positions=log.n_positions,
-        session=log.session,
-        query=[log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()],
-        page=page,
-        position=log.position,
-        base_position=np.full(n_rows, NOT_SHOWN),
-        clicked=log.clicked,
-        features=np.zeros((n_rows, 1)),
-        pair=log.pair,
-        item=numbers_of(log.items)[log.pair],
-        unknown=np.zeros(n_rows),
-        slots=np.zeros((0, 0, 0), np.int64),
-        outcomes={},
-        worth={},
-        propensity=log.propensity,
-    )

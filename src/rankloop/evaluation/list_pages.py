@@ -1,22 +1,19 @@
 """Shown pages of any log as one table: items, positions and clicks, and where a ranker would put the items."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
-from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.core.types import Rows as SparseRows
-from rankloop.engine import Engine, Here
+from rankloop.engine import Engine
 from rankloop.engine.base import Piece, over_pieces
-from rankloop.evaluation.off_policy.logged_propensities import RankingPolicy
-from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
+from rankloop.evaluation.off_policy.ranking_log import LOCAL_ENGINE, AskedRanker, LoggedRanking, RankingPolicy
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ClickArrays, ListLog, numbers_of, weighted_outcomes
@@ -25,8 +22,6 @@ N_DRAWS = 8  # orders of a ranker that explores
 N_PROJECTED = 64  # numbers that stand for hashed columns
 NOT_SHOWN = -1
 MAX_LOG_DOUBT = 1e-9  # of the probability of the best order, where a ranker does not explore
-N_SESSIONS = 4  # that a worker remembers
-LOCAL_ENGINE = Here()
 
 
 class ShownPage(NamedTuple):
@@ -153,10 +148,101 @@ class PageTable(NamedTuple):
     worth: dict[str, Floats]  # of one of each outcome
     propensity: Floats | None = None  # as `ShownPage` has it; nan where unknown
 
+    @classmethod
+    def of(
+        cls,
+        pages: Iterable[ShownPage],
+        session: Session,
+        *,
+        positions: int | None = None,
+        seed: int = 0,
+        engine: Engine = LOCAL_ENGINE,
+    ) -> Self:
+        """Return what pages brought, beside where the ranker of a session would put their items now.
+
+        Only the first `positions` count, all that were shown unless given. A ranker that explores is asked several
+        times, on any engine with the same draws of `seed`.
+        """
+        shared = AskedRanker(session), positions, seed
+        rows = [page for piece in over_pieces(engine, pages, _rows_of_piece, shared) for page in piece]
+        if not rows:
+            raise InvalidInput("the log has no pages; an estimate needs at least one")
+        return cls._joined(rows)
+
+    @classmethod
+    def of_clicks(cls, log: ClickArrays) -> Self:
+        """Return the table of a log of which only items, positions and clicks are known."""
+        n_rows = len(log.pair)
+        return cls(
+            n_pages=log.n_pages,
+            n_positions=log.n_positions,
+            session=log.session,
+            query=[log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()],
+            page=log.page,
+            position=log.position,
+            base_position=np.full(n_rows, NOT_SHOWN),
+            clicked=log.clicked,
+            features=np.zeros((n_rows, 1)),
+            pair=log.pair,
+            item=numbers_of(log.items)[log.pair],
+            unknown=np.zeros(n_rows),
+            slots=np.zeros((0, 0, 0), np.int64),
+            outcomes={},
+            worth={},
+            propensity=log.propensity,
+        )
+
+    @classmethod
+    def _joined(cls, pages: "list[PageRows]") -> Self:
+        """Return the rows of all pages as one table."""
+        sizes = np.array([len(page.position) for page in pages])
+        starts = np.cumsum(sizes) - sizes
+        width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
+        n_draws = max(len(page.slots) for page in pages)
+        slots = np.full((n_draws, len(pages), width), NOT_SHOWN)
+        for number, (page, start) in enumerate(zip(pages, starts)):
+            rows = np.where(page.slots == NOT_SHOWN, NOT_SHOWN, page.slots + start)
+            slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw
+        columns = {
+            name: np.concatenate([getattr(page, name) for page in pages])
+            for name in ("position", "base_position", "clicked", "features", "propensity")
+        }
+        if np.isnan(columns["propensity"]).all():
+            del columns["propensity"]
+
+        def outcomes(part: str) -> dict[str, Floats]:
+            names = dict.fromkeys(name for page in pages for name in getattr(page, part))
+            return {name: np.concatenate([getattr(page, part)[name] for page in pages]) for name in names}
+
+        pairs = [pair for page in pages for pair in page.pairs]
+        shown_columns = np.concatenate([row for page in pages for row in page.columns[: page.n_shown]])
+        return cls(
+            n_pages=len(pages),
+            n_positions=width,
+            session=numbers_of([page.session for page in pages]),
+            query=[page.query for page in pages],
+            page=np.repeat(np.arange(len(pages)), sizes),
+            pair=numbers_of(pairs),
+            item=numbers_of([pair[1] if isinstance(pair, tuple) else pair for pair in pairs]),
+            unknown=_unknown_shares([columns for page in pages for columns in page.columns], shown_columns),
+            slots=slots,
+            outcomes=outcomes("outcomes"),
+            worth=outcomes("worth"),
+            **columns,
+        )
+
     @property
     def shown(self) -> Ints:
         """The rows that were shown, those of a page together and from the top."""
         return np.flatnonzero(self.position != NOT_SHOWN)
+
+    def slots_by(self, scores: Floats) -> Ints:
+        """Return the order of the shown items of each page by falling scores, one for each shown row."""
+        rows = self.shown
+        slots = np.full((1, self.n_pages, self.n_positions), NOT_SHOWN)
+        order = np.lexsort((-scores, self.page[rows]))
+        slots[0, self.page[rows], self.position[rows]] = rows[order]
+        return slots
 
     def clicks(self) -> ClickArrays:
         """Return the shown rows as the log that click models are fitted to; pairs keep their numbers."""
@@ -174,30 +260,6 @@ class PageTable(NamedTuple):
             items=tuple(map(str, items.tolist())),
             propensity=None if self.propensity is None else self.propensity[rows],
         )
-
-
-def page_table(
-    pages: Iterable[ShownPage],
-    session: Session,
-    *,
-    positions: int | None = None,
-    seed: int = 0,
-    engine: Engine = LOCAL_ENGINE,
-) -> PageTable:
-    """Return what pages brought, beside where the ranker of a session would put their items now.
-
-    Args:
-      pages: The pages of a log.
-      session: The ranker; one that explores is asked several times.
-      positions: Only so many first positions count; all that were shown unless given.
-      seed: Of the draws of a ranker that explores.
-      engine: Where the ranker is asked, which does not change the answer.
-    """
-    shared = session if isinstance(engine, Here) else dumps(session), positions, seed
-    rows = [page for piece in over_pieces(engine, pages, built_piece, shared) for page in piece]
-    if not rows:
-        raise InvalidInput("the log has no pages; an estimate needs at least one")
-    return _joined(rows)
 
 
 class PageRows(NamedTuple):
@@ -218,55 +280,12 @@ class PageRows(NamedTuple):
     propensity: Floats
 
 
-_received_session = lru_cache(N_SESSIONS)(loads)
-
-
-def built_piece(piece: Piece) -> list[PageRows]:
+def _rows_of_piece(piece: Piece) -> list[PageRows]:
     """Return the rows of some pages, by the ranker that came with them."""
     ranker, positions, seed = piece.shared
-    session = ranker if isinstance(ranker, Session) else _received_session(ranker)
-    rows = (_rows_of(page, number, session, positions, seed) for number, page in enumerate(piece.entries, piece.first))
+    pages = enumerate(piece.entries, piece.first)
+    rows = (_rows_of(page, number, ranker.session, positions, seed) for number, page in pages)
     return [page for page in rows if page is not None]
-
-
-def _joined(pages: list[PageRows]) -> PageTable:
-    """Return the rows of all pages as one table."""
-    sizes = np.array([len(page.position) for page in pages])
-    starts = np.cumsum(sizes) - sizes
-    width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
-    n_draws = max(len(page.slots) for page in pages)
-    slots = np.full((n_draws, len(pages), width), NOT_SHOWN)
-    for number, (page, start) in enumerate(zip(pages, starts)):
-        rows = np.where(page.slots == NOT_SHOWN, NOT_SHOWN, page.slots + start)
-        slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw
-    shown = np.concatenate([np.empty(0, np.int64), *(row for page in pages for row in page.columns[: page.n_shown])])
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(page, name) for page in pages])
-
-    def outcomes(part: str) -> dict[str, Floats]:
-        names = dict.fromkeys(name for page in pages for name in getattr(page, part))
-        return {name: np.concatenate([getattr(page, part)[name] for page in pages]) for name in names}
-
-    pairs, propensity = [pair for page in pages for pair in page.pairs], joined("propensity")
-    return PageTable(
-        n_pages=len(pages),
-        n_positions=width,
-        session=numbers_of([page.session for page in pages]),
-        query=[page.query for page in pages],
-        page=np.repeat(np.arange(len(pages)), sizes),
-        position=joined("position"),
-        base_position=joined("base_position"),
-        clicked=joined("clicked"),
-        features=joined("features"),
-        pair=numbers_of(pairs),
-        item=numbers_of([pair[1] if isinstance(pair, tuple) else pair for pair in pairs]),
-        unknown=_unknown_shares([columns for page in pages for columns in page.columns], np.unique(shown)),
-        slots=slots,
-        outcomes=outcomes("outcomes"),
-        worth=outcomes("worth"),
-        propensity=None if np.isnan(propensity).all() else propensity,
-    )
 
 
 def _unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
@@ -275,7 +294,7 @@ def _unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
     All rows are looked up at once: each by itself takes hours for a log of a million.
     """
     sizes = np.array([len(columns) for columns in rows])
-    strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
+    strange = ~np.isin(np.concatenate(rows), shown)
     n_familiar = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
     return np.where(sizes > 0, 1.0 - n_familiar / np.maximum(sizes, 1), 0.0).astype(np.float64)
 
@@ -299,6 +318,8 @@ def _rows_of(page: ShownPage, number: int, session: Session, positions: int | No
     slots = np.full((len(orders), int(stood[-1]) + 1), NOT_SHOWN, dtype=np.int64)
     for draw, order in enumerate(drawn):
         slots[draw, stood] = [row_of[item] for item in order.tolist()]
+    features = page.query.features
+    dense, columns = _dense_rows(features.take(items) if isinstance(features, SparseRows) else features[items])
     rank = np.empty(page.query.n_items)
     rank[orders[0]] = np.arange(len(orders[0]))
     worth = {name: page.worth.get(name) for name in page.outcomes}
@@ -319,8 +340,8 @@ def _rows_of(page: ShownPage, number: int, session: Session, positions: int | No
         position=_padded(stood, n, NOT_SHOWN),
         base_position=base_position,
         clicked=_padded((page.clicked[:n_shown] > 0).astype(np.float64), n, 0.0),
-        features=np.column_stack([_dense_rows(page.query.features, items), np.log1p(rank[items])]),
-        columns=_columns(page.query.features, items),
+        features=np.column_stack([dense, np.log1p(rank[items])]),
+        columns=columns,
         pairs=[(number, (number, item)) if page.pairs is None else page.pairs[item] for item in items.tolist()],
         slots=slots[1:] if len(slots) > 1 else slots,
         outcomes={name: _padded(values[:n_shown], n, 0.0) for name, values in page.outcomes.items()},
@@ -334,23 +355,13 @@ def _padded(values: Any, n: int, fill: float) -> Any:
     return np.concatenate([values, np.full(n - len(values), fill, dtype=values.dtype)])
 
 
-def _columns(features: Features, items: Ints) -> list[Ints]:
-    """Return by item the hashed columns that it has."""
+def _dense_rows(features: Features) -> tuple[Floats, list[Ints]]:
+    """Return the numbers of items, and the hashed columns of each, which are added up with signs into a few numbers."""
     if not isinstance(features, SparseRows):
-        return [np.empty(0, np.int64)] * len(items)
-    starts = features.starts
-    return [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
-
-
-def _dense_rows(features: Features, items: Ints) -> Floats:
-    """Return the numbers of some items; hashed columns are added up with signs into a fixed number of columns."""
-    if not isinstance(features, SparseRows):
-        return features[items]
-    columns = features.columns
-    target, sign = columns % N_PROJECTED, 1.0 - 2.0 * ((columns // N_PROJECTED) % 2)
-    dense = np.zeros((len(items), N_PROJECTED))
-    for row, item in enumerate(items.tolist()):
-        entries = slice(features.starts[item], features.starts[item + 1])
-        at = features.positions[entries]
-        np.add.at(dense[row], target[at], sign[at] * features.values[entries])
-    return np.hstack([dense, features.dense[items]])
+        return features, [np.empty(0, np.int64)] * len(features)
+    columns = features.columns[features.positions]
+    item = np.repeat(np.arange(features.n_items), np.diff(features.starts))
+    dense = np.zeros((features.n_items, N_PROJECTED))
+    sign = 1.0 - 2.0 * ((columns // N_PROJECTED) % 2)
+    np.add.at(dense, (item, columns % N_PROJECTED), sign * features.values)
+    return np.hstack([dense, features.dense]), np.split(columns, features.starts[1:-1])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -16,15 +16,15 @@ from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Decision
+from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
-from rankloop.evaluation import estimator_choice, list_pages, propensity_evaluation
+from rankloop.evaluation import list_pages, propensity_evaluation
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
-from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Options
-from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
+from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Method, Options
+from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
-from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN, load_with_schema
+from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
 from rankloop.evaluation.report import Report
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
@@ -33,6 +33,10 @@ from rankloop.logs.reader import LogKind, read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
+AUTO_ESTIMATOR = "auto"
+EXAMINATION_ESTIMATOR = "examination"
+PROPENSITY_ESTIMATOR = "snips"  # the usual estimator by propensities
+ESTIMATOR_NAMES = (*get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
 OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
 PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
@@ -87,11 +91,11 @@ def evaluate(
     model: Any,
     log: Given | ListLog | ChoiceLog,
     *,
-    estimator: str = estimator_choice.AUTO_ESTIMATOR,
+    estimator: str = AUTO_ESTIMATOR,
     columns: Mapping[str, str] | None = None,
     ranker: str = "",
     skip_bad_rows: bool = False,
-    engine: Engine = propensity_evaluation.LOCAL_ENGINE,
+    engine: Engine = LOCAL_ENGINE,
     progress: Progress = lambda done, of: None,
     **options: Any,
 ) -> Evaluation:
@@ -117,7 +121,8 @@ def evaluate(
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    estimator_choice.check_estimator(estimator)
+    if estimator != AUTO_ESTIMATOR and estimator not in ESTIMATOR_NAMES:
+        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATOR_NAMES)}")
     unknown = next((name for name in options if name not in OPTION_NAMES), None)
     if unknown is not None:
         raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTION_NAMES)}")
@@ -131,24 +136,36 @@ def evaluate(
         log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = estimator_choice.choose_estimator(estimator, log)
+    method = _usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)
-    if method == estimator_choice.EXAMINATION_ESTIMATOR:
+    if method == EXAMINATION_ESTIMATOR:
         list_options = ListOptions(**{"held_out_gain": target.held_out_gain} | of_lists)
         return Evaluation(log.name, _by_examination(log, target, list_options, engine, progress), notes)
     positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, by_propensity, positions, engine, progress), notes)
 
 
+def _usual_estimator(log: ListLog | ChoiceLog) -> str:
+    """Return the estimator that judges a log unless one is named.
+
+    Lists are judged by examination, which needs no propensities and answers for rankers without exploration. Single
+    choices, and lists whose learner took other feedback than clicks, are judged by propensities.
+    """
+    if isinstance(log, ChoiceLog):
+        return PROPENSITY_ESTIMATOR
+    first = None if log.rankings is None else next(log.rankings(), None)
+    is_of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
+    return EXAMINATION_ESTIMATOR if is_of_clicks else PROPENSITY_ESTIMATOR
+
+
 def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
     """Return the target with item fields in place of context fields that differ inside a list, and notes."""
-    if target.schema is None or log.export is not None:
-        return target, log.notes
-    schema = target.schema
-    varying = [name for name in schema.context if name in log.values and not log.same_in_lists(name)]
-    if not varying:
+    schema, varying = target.schema, list[str]()
+    if schema is not None and log.export is None:
+        varying = [name for name in schema.context if name in log.values and not log.same_in_lists(name)]
+    if schema is None or not varying:
         return target, log.notes
     # The hash of a cross is the same for a field of the context and of the items, so that all weights stay right.
     context = {name: kind for name, kind in schema.context.items() if name not in varying}
@@ -178,20 +195,16 @@ def _target_of(model: Any) -> _Target:
 def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, progress: Progress) -> Report:
     if target.policy is not None:
         # All rows count; where the method needs a reward model, a random half fits it and the other half counts.
-        (policy, encoding), model, share, seed = target.policy, None, 0.0, options.seed
-        if method in REWARD_MODEL_METHODS:
-            share = 0.5
-            model = fit_reward_model(training_rows(log, encoding, seed, share))
+        (policy, encoding), seed = target.policy, options.seed
+        share = 0.5 if method in REWARD_MODEL_METHODS else 0.0
+        model = fit_reward_model(training_rows(log, encoding, seed, share)) if share else None
+        policies = {target.called: policy}
+
+        def watch(rows: int) -> None:
+            progress(rows, rows)
+
         return propensity_evaluation.evaluate_policies(
-            log,
-            encoding,
-            {target.called: policy},
-            method=method,
-            options=options,
-            model=model,
-            seed=seed,
-            share=share,
-            watch=lambda rows: progress(rows, rows),
+            log, encoding, policies, method=method, options=options, model=model, seed=seed, share=share, watch=watch
         )
     if target.ranker is not None:
         raise InvalidInput(f"{target.name} ranks items by features; this log is of single ads")
@@ -209,7 +222,7 @@ def _by_examination(
     _check_fields(log, target)
     session, schema = target.session, target.schema
     if log.rankings is not None:
-        pages, engine = list_pages.replayed_pages(log.rankings(), schema), propensity_evaluation.LOCAL_ENGINE
+        pages, engine = list_pages.replayed_pages(log.rankings(), schema), LOCAL_ENGINE
     else:
         table = log if schema is None else log.typed_by(schema)
         pages = list_pages.pages_in(table, session.problem.feature_names, schema)

@@ -15,10 +15,10 @@ from numpy.random import default_rng
 from rankloop.click_models.conditional_fit import inverse_of, sums_by_cluster
 from rankloop.click_models.examination import matrix_root
 from rankloop.click_models.reading import (
-    LAST_CLICK_GROUPS,
     Reading,
     appeal_of,
     appeal_of_last_click,
+    group_of_distance,
     groups_of_last_clicks,
 )
 from rankloop.core.kernels import kernel
@@ -166,21 +166,13 @@ class OrderValues(NamedTuple):
 
 
 @kernel
-def _group_at(distance: int) -> int:
-    """Return the group of the distance to the last click, as `group_of_distance` does; 0 stands for no click."""
-    if distance <= 1:
-        return distance
-    return 2 if distance < 4 else 3
-
-
-@kernel
 def _walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, factor: Floats) -> tuple[Floats, Floats]:
     """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
 
     reading[j] is the probability that the last click was at position j − 1 (0: none), and later[i, j] the value of
     the positions from i on in that case: e (v + a later[i + 1, i + 1]) + (1 − e a) later[i + 1, j], with
-    e = table[i, group] times the factor of the item that was clicked last; `worth` (n_outcomes, n_rows) is what an
-    examined row brings.
+    e = table[i, distance to the last click] times the factor of the item that was clicked last; `worth` (n_outcomes,
+    n_rows) is what an examined row brings.
     """
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
@@ -196,7 +188,7 @@ def _walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, f
                     continue
                 a = attraction[row]
                 for j in range(i + 1):
-                    e = table[i, _group_at(i - j + 1)] * factor[rows[j - 1]] if j > 0 else table[i, 0]
+                    e = table[i, i - j + 1] * factor[rows[j - 1]] if j > 0 else table[i, 0]
                     chance[i, j] = e
                     for o in range(n_outcomes):
                         click = worth[o, row] + a * later[o, i + 1, i + 1]
@@ -264,7 +256,7 @@ class OrderJudge:
             counts = np.bincount(key, minlength=self.n_clusters * k * k)
             moves = counts.reshape(self.n_clusters, k * k) / len(slots)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
-        order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
+        order, log = np.empty((2, n + 1, len(self.outcomes)))
         for number in range(n + 1):
             curve = np.exp(parameters[number, :k])
             logs = np.append(parameters[number, :k], -np.inf)  # the last one: not placed
@@ -298,7 +290,7 @@ class OrderJudge:
         """
         weights, parameters = self.resampled_parameters(n, seed)
         pages = np.maximum(weights @ self.pages_in, 1e-12)[:, None]
-        order, log = np.empty((n + 1, len(self.outcomes))), np.empty((n + 1, len(self.outcomes)))
+        order, log = np.empty((2, n + 1, len(self.outcomes)))
         # The log examination of the shown rows is linear in the parameters.
         design, k = np.zeros((len(self.shown), len(self.reading.parameters))), self.reading.n_positions
         rows = np.arange(len(design))
@@ -337,7 +329,7 @@ class OrderJudge:
             logs = self._powers(0, 0)[0][page] * parameters[position]
             examined = np.bincount(rows, np.exp(logs), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
-        reading = np.exp(parameters[:k, None] + parameters[k : k + LAST_CLICK_GROUPS])
+        reading = np.exp(parameters[:k, None] + parameters[k + group_of_distance(np.arange(k + 1))])
         factor = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
         return _walk_pages(slots, reading, attraction, worth, factor)
 

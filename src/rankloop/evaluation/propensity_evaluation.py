@@ -1,23 +1,18 @@
 """Estimates of a ranker or policy by the probabilities with which it would show what a log shows."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from rankloop.bandits.ad_log import AdLog, RewardModel, split_rows
 from rankloop.bandits.policies import Policy, Uniform
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Floats
-from rankloop.engine import Engine, Here
-from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
+from rankloop.core.types import Arrival
+from rankloop.engine import Engine
 from rankloop.evaluation.off_policy import estimators, ranking_log
 from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of
-from rankloop.evaluation.off_policy.logged_propensities import MAX_PIECE_ROWS, RankingPolicy, session_rows
+from rankloop.evaluation.off_policy.ranking_log import LOCAL_ENGINE, AskedRanker, RankingPolicy, Watch
 from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.features.encoder import Encoder
@@ -25,52 +20,6 @@ from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows
 from rankloop.logs.context import Encoding
 from rankloop.logs.list_log import ShownList
-
-Watch = Callable[[int], None]  # called with the number of entries that are finished
-LOCAL_ENGINE = Here()
-MAX_CACHED_JUDGES = 2  # that a worker keeps
-
-
-class Judge:
-    """A ranker, and the schema by which it is asked where it has one."""
-
-    def __init__(self, session: Session, schema: Schema | None = None) -> None:
-        self.session, self.schema = session, schema
-        self.encoder = None if schema is None else Encoder(schema)
-
-    def arrival(self, shown: Arrival | ShownList) -> Arrival:
-        """Return what was shown, as this ranker sees it."""
-        if isinstance(shown, Arrival):
-            return shown
-        if self.encoder is None:
-            raise InvalidInput("lists in values by name need the schema of the ranker")
-        return shown.arrival(self.encoder)
-
-    def rows(
-        self, log: Iterable[Arrival | ShownList], engine: Engine = LOCAL_ENGINE, watch: Watch = lambda finished: None
-    ) -> Iterator[ChoiceRows]:
-        """Yield rows for the estimators, in the order of the log; the same on every engine, to the last bit."""
-        if isinstance(engine, Here):
-            shared: object = self
-        else:
-            shared = dumps(self.session), "" if self.schema is None else json.dumps(self.schema.to_plain())
-        pieces = over_pieces(engine, log, _judged_piece, shared, progress=watch)
-        while together := list(islice(pieces, MAX_PIECE_ROWS // PIECE_ENTRIES)):
-            reward, propensity, target = (np.concatenate(columns) for columns in zip(*together))
-            yield ChoiceRows(reward, propensity, target)
-
-
-def _judged_piece(piece: Piece) -> tuple[Floats, Floats, Floats]:
-    """Return reward, propensity and target of each entry, by the judge that came with the piece."""
-    judge = piece.shared if isinstance(piece.shared, Judge) else _sent_judge(piece.shared)
-    (rows,) = session_rows(judge.session, map(judge.arrival, piece.entries), first=piece.first)
-    return rows.reward, rows.propensity, rows.target
-
-
-@lru_cache(MAX_CACHED_JUDGES)
-def _sent_judge(shared: tuple[bytes, str]) -> Judge:
-    session, schema = shared
-    return Judge(loads(session), Schema.from_plain(json.loads(schema)) if schema else None)
 
 
 def evaluate_on_lists(
@@ -98,9 +47,9 @@ def evaluate_on_lists(
       engine: Where probabilities are computed, which does not change them.
       watch: Called with the number of rankings that are judged.
     """
-    judge = Judge(session, schema)
-    shown = ranking_log.checked_first(log, lambda entry: judge.arrival(entry).query, session, name, feature_names)
-    return _report(judge.rows(shown, engine, watch), name, method, options)._replace(unit=PER_PAGE)
+    ranker = AskedRanker(session, schema)
+    shown = ranking_log.checked_first(log, lambda entry: ranker.arrival(entry).query, session, name, feature_names)
+    return _report(ranker.rows(shown, engine, watch), name, method, options)._replace(unit=PER_PAGE)
 
 
 def evaluate_on_rankings(
@@ -135,8 +84,8 @@ def evaluate_on_rankings(
     target = RankingPolicy(session.learner, session.state)
     current, judged = Sums(), Sums()
     for series in ranking_log.ranking_series(shown, target, method, positions, options.limit, encoder):
-        alike = np.ones(len(series.reward))
-        current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
+        extremes = series.extremes._replace(heaviest=1.0, least_propensity=1.0)
+        current.add(Series.of_weights(series.reward, np.ones(len(series.reward)))._replace(extremes=extremes))
         judged.add(series)
     summed_positions = positions if method in ranking_log.SUMMED_METHODS else 1
     estimates = {

@@ -13,7 +13,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Query, Rows
-from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
+from rankloop.evaluation.ranking.score import NORMALISED_NOTE
 from rankloop.export.tree_model import TreeModel, read_tree_model
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.feature_maps import MIN_RELATIVE_DEVIATION

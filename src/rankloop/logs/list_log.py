@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,10 +51,13 @@ class ShownList(NamedTuple):
         context = {name: value for name, value in self.context.items() if name in schema.context}
         return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
 
+    def with_value(self, name: str, values: Floats) -> "ShownList":
+        """Return the page with a further value of each item."""
+        return self._replace(rows=[{**row, name: value} for row, value in zip(self.rows, values.tolist())])
+
     def with_logged_score(self) -> "ShownList":
         """Return the page with minus the position of each item as a further value."""
-        rows = [{**row, LOGGED_SCORE: -1.0 - at} for row, at in zip(self.rows, self.position.tolist())]
-        return self._replace(rows=rows)
+        return self.with_value(LOGGED_SCORE, -1.0 - self.position.astype(np.float64))
 
     def arrival(self, encoder: Encoder) -> Arrival:
         """Return the page as a decision and its feedback, items being numbered in the order shown."""
@@ -119,8 +121,7 @@ class ClickArrays(NamedTuple):
         sessions: Sequence[Any] | None = None,
     ) -> "ClickArrays":
         """Sort the rows of each page by position, and number pairs and sessions; None: every page is a session."""
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        order = np.lexsort((position, owner))
+        order = np.lexsort((position, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
         pairs = [(queries[row], items[row]) for row in order.tolist()]
         return cls(
             offsets=np.asarray(offsets, dtype=np.int64),
@@ -138,6 +139,11 @@ class ClickArrays(NamedTuple):
         return len(self.offsets) - 1
 
     @property
+    def page(self) -> Ints:
+        """By row: the number of its page."""
+        return np.repeat(np.arange(self.n_pages), np.diff(self.offsets))
+
+    @property
     def n_pairs(self) -> int:
         """The number of pairs."""
         return len(self.items)
@@ -146,6 +152,13 @@ class ClickArrays(NamedTuple):
     def n_positions(self) -> int:
         """The number of positions."""
         return int(self.position.max()) + 1
+
+    def mean_of_pairs(self, values: Floats | Ints) -> Floats:
+        """Return by pair the mean of what its rows have."""
+        means: Floats = np.bincount(self.pair, values, self.n_pairs) / np.maximum(
+            np.bincount(self.pair, minlength=self.n_pairs), 1
+        )
+        return means
 
     def pages(self, chosen: Ints) -> "ClickArrays":
         """Return some of the pages; pairs keep their numbers."""
@@ -249,31 +262,23 @@ class ListLog:
         """By page: the logarithm of the probability with which the whole list was shown; nan where unknown."""
         if self.export is not None:
             return self.export.log_propensity
-        name = self.columns.propensity
-        if not name:
+        if self.propensity is None:
             return np.full(self.n_pages, math.nan)
-        logs = []
-        for start, end in pairwise(self.offsets.tolist()):
-            value = self._of_list(name, start, end, "a propensity is that of the whole list")
-            self._check_probability(value, start)
-            logs.append(math.nan if value is None else math.log(value))
-        return np.array(logs)
-
-    def _check_probability(self, value: Any, row: int) -> None:
-        if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
-            name = self.columns.propensity
-            raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
+        for page in range(self.n_pages):
+            self._of_list(self.columns.propensity, page, "a propensity is that of the whole list")
+        return np.array([math.log(value) for value in self.propensity[self.offsets[:-1]].tolist()])
 
     @cached_property
     def propensity(self) -> Floats | None:
         """By row: the probability of its position or of its list, nan where unknown; None without such a column."""
         if self.export is not None:
             return np.repeat(np.exp(self.export.log_propensity), np.diff(self.offsets))
-        if not self.columns.propensity:
+        if not (name := self.columns.propensity):
             return None
-        values = self.values[self.columns.propensity]
+        values = self.values[name]
         for row, value in enumerate(values):
-            self._check_probability(value, row)
+            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+                raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
         return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
     def clicks(self) -> ClickArrays:
@@ -296,40 +301,34 @@ class ListLog:
         self._check_fields(schema)
         features = {name: self.values[name] for name in schema.features if name in self.values}
         context = [name for name in schema.context if name in self.values]
-        name = self.columns.propensity
-        if self.propensity is None or not name or self.same_in_lists(name):
-            log_propensity = self.log_propensity.tolist()
-        else:
-            log_propensity = [math.nan] * self.n_pages  # probabilities of positions, not of lists
-        at, order = self._times(schema), self.order
+        name, log_propensity = self.columns.propensity, np.full(self.n_pages, math.nan)
+        if not name or self.same_in_lists(name):  # else they are probabilities of positions, not of lists
+            log_propensity = self.log_propensity
+        ids = [f"row {row + 1}" for row in range(self.n_rows)] if self.item is None else self.item
         kinds = [""] * self.n_pages if self.export is None else self.export.feedback
-        lists = []
-        for page, (start, end) in enumerate(pairwise(self.offsets.tolist())):
-            page_rows = order[start:end]
-            rows = page_rows.tolist()
-            context_values = (
-                (name, self._of_list(name, start, end, "a context field is the same for all items of a list"))
-                for name in context
-            )
-            lists.append(
-                ShownList(
-                    query_id=self.query[start],
-                    ids=[f"row {row + 1}" for row in rows] if self.item is None else [self.item[row] for row in rows],
-                    rows=[
-                        {name: values[row] for name, values in features.items() if values[row] is not None}
-                        for row in rows
-                    ],
-                    context={name: value for name, value in context_values if value is not None},
-                    at=at[page],
-                    position=self.position[page_rows],
-                    clicked=self.weight[page_rows],
-                    log_propensity=log_propensity[page],
-                    propensity=None if self.propensity is None else self.propensity[page_rows],
-                    feedback=kinds[page] or "clicks",
-                )
-            )
         needs_score = LOGGED_SCORE in schema.features and LOGGED_SCORE not in self.values
-        return [page.with_logged_score() for page in lists] if needs_score else lists
+        lists = []
+        for page, (start, end, at) in enumerate(zip(self.offsets, self.offsets[1:], self._times(schema))):
+            rows = self.order[start:end]
+            why = "a context field is the same for all items of a list"
+            of_list = {name: self._of_list(name, page, why) for name in context}
+            shown = ShownList(
+                query_id=self.query[start],
+                ids=[ids[row] for row in rows.tolist()],
+                rows=[
+                    {name: values[row] for name, values in features.items() if values[row] is not None}
+                    for row in rows.tolist()
+                ],
+                context={name: value for name, value in of_list.items() if value is not None},
+                at=at,
+                position=self.position[rows],
+                clicked=self.weight[rows],
+                log_propensity=float(log_propensity[page]),
+                propensity=None if self.propensity is None else self.propensity[rows],
+                feedback=kinds[page] or "clicks",
+            )
+            lists.append(shown.with_logged_score() if needs_score else shown)
+        return lists
 
     def pair_numbers(self) -> Ints:
         """Return by row the number of its (query, item) pair; where items are unknown every row is its own."""
@@ -347,8 +346,23 @@ class ListLog:
 
     def same_in_lists(self, name: str) -> bool:
         """Return true for a context column: all rows of a list have one value."""
-        values, borders = self.values[name], pairwise(self.offsets.tolist())
-        return all(values[row] == values[start] for start, end in borders for row in range(start + 1, end))
+        return all(self._other_row(name, page) is None for page in range(self.n_pages))
+
+    def _other_row(self, name: str, page: int) -> int | None:
+        """Return the first row of a page with another value than its first row, None where there is none."""
+        values, start = self.values[name], int(self.offsets[page])
+        rows = range(start + 1, int(self.offsets[page + 1]))
+        return next((row for row in rows if values[row] != values[start]), None)
+
+    def _of_list(self, name: str, page: int, why: str) -> Any:
+        """Return the value that all rows of a list have; `why` it is one is said where it is not."""
+        value, other = self.values[name][self.offsets[page]], self._other_row(name, page)
+        if other is not None:
+            raise InvalidInput(
+                f"{self.name}, row {other + 1}: {name} is {self.values[name][other]!r:.60}, and {value!r:.60} before "
+                f"in the same list: {why}"
+            )
+        return value
 
     def outcomes(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return by outcome beside clicks what each row brought, and what a sale of each row is worth.
@@ -382,15 +396,13 @@ class ListLog:
         """
         totals, item = self.outcomes()[0], self.item
         columns = {name: totals.get(DECLARED_AS.get(name, name), totals.get(name)) for name in names}
-        arrays = {name: values for name, values in columns.items() if values is not None and item is not None}
-        return [
-            {
-                name: {item[row]: float(values[row]) for row in range(start, end) if values[row] > 0}
-                for name, values in arrays.items()
-                if item is not None and values[start:end].any()
-            }
-            for start, end in pairwise(self.offsets.tolist())
-        ]
+        pages: list[dict[str, dict[Id, float]]] = [{} for _ in range(self.n_pages)]
+        for name, values in columns.items():
+            if values is not None and item is not None:
+                for row in np.flatnonzero(values > 0).tolist():
+                    page = int(np.searchsorted(self.offsets, row, side="right")) - 1
+                    pages[page].setdefault(name, {})[item[row]] = float(values[row])
+        return pages
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers; an empty cell and one that is no number are refused, with the row."""
@@ -415,21 +427,10 @@ class ListLog:
                     f"{self.name} has no column {name!r}, which is a field of the schema{nearest(name, self.values)}"
                 )
 
-    def _of_list(self, name: str, start: int, end: int, why: str) -> Any:
-        """Return the value that all rows of a list have."""
-        values = self.values[name]
-        other = next((row for row in range(start + 1, end) if values[row] != values[start]), None)
-        if other is not None:
-            raise InvalidInput(
-                f"{self.name}, row {other + 1}: {name} is {values[other]!r:.60}, and {values[start]!r:.60} before in "
-                f"the same list: {why}"
-            )
-        return values[start]
-
     def _times(self, schema: Schema) -> list[float]:
         """Return by page when it was shown; 0 where nothing depends on it."""
         if self.export is not None:
-            return list(self.export.at.tolist())
+            return [float(at) for at in self.export.at]
         name = self.columns.time
         dates = [field for field, kind in [*schema.features.items(), *schema.context.items()] if kind.stamped]
         counters = any(isinstance(kind, Counter) for kind in schema.features.values())

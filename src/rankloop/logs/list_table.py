@@ -68,14 +68,10 @@ class BadRows:
 
     def kept(self, n_rows: int) -> Mask:
         """Return true for the rows without a fault; raise for all faults unless they are to be left out."""
-        ragged = sorted(fault.row for fault in self.source.ragged)
-        faults = [*self.source.ragged]
-        for fault in self.faults:
-            row = fault.row
-            for ragged_row in ragged:  # in the file these rows count, too
-                row += ragged_row <= row
-            faults.append(fault._replace(row=row))
         if not self.skip:
+            ragged = self.source.ragged  # in the file these rows count, too
+            numbers = np.delete(np.arange(1, n_rows + len(ragged) + 1), [fault.row - 1 for fault in ragged]).tolist()
+            faults = [*ragged, *(fault._replace(row=numbers[fault.row - 1]) for fault in self.faults)]
             more = "; --skip-bad-rows (in Python skip_bad_rows=True) leaves such rows out" if len(faults) > 1 else ""
             self.source.refuse(faults, more)
         kept = np.ones(n_rows, np.bool_)
@@ -242,10 +238,9 @@ def _pages_of(
                 page_positions.clear()
             page_positions.add(positions[row])
         # Lists whose rows stand apart come again, though no position of theirs does.
-        again = {key for key, count in Counter(keys[row] for row in starts).items() if count > 1}
-        n_rows = Counter(key for key in keys if key in again)
-        n_positions = Counter(key for key, _ in {cell for cell in zip(keys, positions) if cell[0] in again})
-        scattered = any(n_rows[key] == n_positions[key] for key in again)
+        n_pages, n_rows = Counter(keys[row] for row in starts), Counter(keys)
+        n_positions = Counter(key for key, _ in set(zip(keys, positions)))
+        scattered = any(n_pages[key] > 1 and n_rows[key] == n_positions[key] for key in n_pages)
     else:
         starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
         scattered = len({keys[row] for row in starts}) != len(starts)

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, ListColumns, number_of, plain_name
+from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
@@ -45,21 +45,18 @@ class Guess(NamedTuple):
         return fields + [(name, "left out", "", reason) for name, reason in others.items()]
 
 
-class _Column(NamedTuple):
+class _Column:
     """The values of a column, and how they vary."""
 
-    name: str
-    present: list[Any]  # values that are not missing
-    different: int
-    of_context: bool
-    unique_in_lists: bool
-    roles: ListColumns
-    n_items: int
-    n_lists: int
-
-    @property
-    def is_named_id(self) -> bool:
-        return ID_NAME.search(self.name) is not None or ID_WORDS.search(plain_name(self.name)) is not None
+    def __init__(self, table: ListLog, name: str, n_items: int) -> None:
+        values, borders = table.values[name], list(pairwise(table.offsets.tolist()))
+        self.name, self.roles, self.n_items, self.n_lists = name, table.columns, n_items, table.n_pages
+        self.present = [value for value in values if value is not None]
+        self.different = len(set(map(str, self.present)))
+        texts, several = list(map(str, values)), any(end - start > 1 for start, end in borders)
+        self.of_context = several and table.same_in_lists(name)
+        self.unique_in_lists = several and all(len(set(texts[start:end])) == end - start for start, end in borders)
+        self.is_named_id = bool(ID_NAME.search(name) or ID_WORDS.search(plain_name(name)))
 
 
 def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
@@ -75,12 +72,10 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     for name in asked_for:
         if name not in table.values:
             raise InvalidInput(f"{table.name} has no column {name!r}")
-    candidates = [name for name in (roles.query, roles.item) if name and name != roles.list] + list(roles.others)
-    if roles.query and roles.query == roles.list:
-        candidates.insert(0, roles.query)
-    candidates = list(dict.fromkeys([*candidates, *asked_for]))
-    outcomes = outcomes_of({name: table.values[name] for name in candidates if name != roles.item}, table.clicked)
-    outcomes = {name: reason for name, reason in outcomes.items() if name not in asked_for}
+    item = roles.item if roles.item != roles.list else ""
+    candidates = list(dict.fromkeys(filter(None, (roles.query, item, *roles.others, *asked_for))))
+    possible = {name: table.values[name] for name in candidates if name != roles.item and name not in asked_for}
+    outcomes = outcomes_of(possible, table.clicked)
     n_items = len(set(map(str, table.values[roles.item]))) if roles.item else 0
     features, context, reasons = dict[str, Any](), dict[str, Any](), dict[str, str]()
     other_names = [name for name in roles.left_out if name not in candidates]
@@ -91,7 +86,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
         if (name == roles.user or plain_name(name) in USER_NAMES) and name not in asked_for:
             left_out[name] = "names the user, who can be erased; declare it to learn from it"
             continue
-        column = _column(table, name, n_items)
+        column = _Column(table, name, n_items)
         kind, reason = _kind(column)
         if kind is None:
             left_out[name] = reason
@@ -107,16 +102,6 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
         raise InvalidInput(f"{table.name} has no column with a field of the items; it has {', '.join(table.values)}")
     named_roles = {role: column for role in LIST_GUESSES if (column := getattr(roles, role))}
     return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, named_roles)
-
-
-def _column(table: ListLog, name: str, n_items: int) -> _Column:
-    values = table.values[name]
-    present, texts = [value for value in values if value is not None], list(map(str, values))
-    borders = list(pairwise(table.offsets.tolist()))
-    unique = all(len(set(texts[start:end])) == end - start for start, end in borders)
-    several = any(end - start > 1 for start, end in borders)
-    different, is_same = len(set(map(str, present))), several and table.same_in_lists(name)
-    return _Column(name, present, different, is_same, several and unique, table.columns, n_items, table.n_pages)
 
 
 def _kind(column: _Column) -> tuple[Any, str]:

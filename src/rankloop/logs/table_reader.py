@@ -5,7 +5,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -114,13 +114,10 @@ class TableReader:
     def texts_in(self, numbers: Sequence[str]) -> list[Fault]:
         """Return the texts in columns that should hold numbers; only a CSV file does not know its types."""
         columns = [name for name in numbers if name in self.names]
-        if self.format != "csv" or not columns:
-            return []
-        try:
-            with self._errors_with_name():
+        with suppress(InvalidInput), self._errors_with_name():  # suppressed: the file cannot be read at all
+            if self.format == "csv" and columns:
                 return self.text_faults(self._csv(columns, (), columns), columns)
-        except InvalidInput:  # the file cannot be read at all
-            return []
+        return []
 
     def text_faults(self, tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1) -> list[Fault]:
         """Return all texts in the columns of numbers of pieces of a table."""
@@ -296,16 +293,13 @@ def _parse_json(text: bytes, where: str, line: int) -> Any:
 
 def _json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
     """Read every object as a row; a column whose values are of several types is one of texts."""
-    pa = import_extra("pyarrow")
-    records = list[dict[str, Any]]()
-    for line, record in json_values(path, encoding):
+    pa, records, columns = import_extra("pyarrow"), dict(json_values(path, encoding)), dict[str, Any]()
+    for line, record in records.items():
         if not isinstance(record, dict):
             problem = f"a row is an object of columns, got {json.dumps(record)[:60]}"
             raise InvalidInput(f"{path.name}, line {line}: {problem}")
-        records.append(record)
-    columns = {}
-    for name in dict.fromkeys(name for record in records for name in record):
-        values = [record.get(name) for record in records]
+    for name in dict.fromkeys(name for record in records.values() for name in record):
+        values = [record.get(name) for record in records.values()]
         kinds = {_kind(value) for value in values if value is not None}
         as_texts = name in texts or len(kinds) > 1 or kinds == {"huge"}
         columns[name] = pa.array([_text(value) for value in values] if as_texts else values)

@@ -17,7 +17,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, finite_floats, item_indices, real_numbers
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Threads
-from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE as NORMALISED_NOTE
+from rankloop.evaluation.ranking.score import NORMALISED_NOTE as NORMALISED_NOTE
 from rankloop.learners.baseline import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.bundle import minimise

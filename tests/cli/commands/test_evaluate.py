@@ -10,7 +10,7 @@ from rankloop.core.registry import build
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
-from rankloop.evaluation.ranking.saved_model import score_model, was_normalised
+from rankloop.evaluation.ranking.score import score_model, was_normalised
 
 LETOR = "1 qid:1 1:0.1 2:9\n0 qid:1 1:0.9 2:0\n0 qid:2 1:0.2\n0 qid:2 1:0.1\n"
 RUN = "q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq2 Q0 a 1 2.0 t\n"

@@ -21,7 +21,7 @@ from rankloop.evaluation import (
     rows_of,
     snips,
 )
-from rankloop.evaluation.off_policy.estimators import _half_width, _resampled
+from rankloop.evaluation.off_policy.estimators import _half_width
 from rankloop.evaluation.off_policy.sums import MIN_REWARDS
 from rankloop.evaluation.report import verdict
 from rankloop.logs.choice_log import ChoiceLog
@@ -94,12 +94,6 @@ def test_the_bootstrap_agrees_with_t_where_both_are_right():
     assert by_bootstrap.gain_lower == pytest.approx(by_t.gain_lower, abs=0.2 * by_t.standard_error)
     assert ips(*log, bound="bootstrap", seed=1).lower != by_bootstrap.lower
     assert ips(*log, bound="bootstrap").lower == by_bootstrap.lower
-
-
-def test_resampling_sums_the_drawn_groups():
-    rng = np.random.default_rng(4)
-    groups, draws = rng.normal(size=(7, 4)), rng.integers(0, 7, (5, 7))
-    np.testing.assert_allclose(_resampled(groups, draws), groups[draws].sum(axis=1), atol=1e-12)
 
 
 def test_a_small_log_is_called_so():

@@ -12,7 +12,7 @@ from rankloop.cli import main
 from rankloop.click_models.fit import fit_users
 from rankloop.core.errors import InvalidInput
 from rankloop.experiments.rehearsal.answer import arms_of, rehearse
-from rankloop.experiments.rehearsal.attraction import attraction_of, rehearsal_log
+from rankloop.experiments.rehearsal.attraction import Attraction, RehearsalLog
 from rankloop.experiments.rehearsal.result import RehearsalGain
 from rankloop.features.encoder import Encoder
 from rankloop.logs.reader import lists_in
@@ -124,8 +124,8 @@ def test_orders_that_follow_tastes_or_trends_cannot_be_rehearsed(kind: str, reas
 
 def test_fields_and_clicks_of_items_make_the_world():
     table = shop("helps", n_pages=500)
-    log = rehearsal_log(lists_in(table.drop_columns("true_attraction")))
-    posterior = attraction_of(log, fit_users(log.pages, "pbm", folds=2))
+    log = RehearsalLog.of(lists_in(table.drop_columns("true_attraction")))
+    posterior = Attraction.of(log, fit_users(log.pages, "pbm", folds=2))
     truth = np.array(table["true_attraction"])
     assert np.corrcoef(posterior.mean(), truth)[0, 1] > 0.85
     worlds = [posterior.draw(np.random.default_rng(seed)) for seed in range(20)]
@@ -151,7 +151,7 @@ def test_numbers_that_name_queries_and_items_are_names(tmp_path):
         f"{p},{1510 + p % 7},{at},{97000 + (p + at) % 9},{int(at == p % 3)},0{at}" for p in range(60) for at in (1, 2)
     ]
     (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
-    log = rehearsal_log(lists_in(tmp_path / "log.csv"))
+    log = RehearsalLog.of(lists_in(tmp_path / "log.csv"))
     assert log.schema.to_plain()["context"] == {"query": "category"}
     pages = [page.query(Encoder(log.schema)) for page in log.lists]
     assert {page.id for page in pages} == {str(1510 + n) for n in range(7)}

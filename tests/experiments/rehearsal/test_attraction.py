@@ -9,9 +9,9 @@ from rankloop.click_models.base import row_log_likelihoods
 from rankloop.click_models.fit import fit_users
 from rankloop.experiments.rehearsal.attraction import (
     TODAY_FIELD,
+    Attraction,
+    RehearsalLog,
     _fitted,
-    attraction_of,
-    rehearsal_log,
     with_today,
     without_memory,
 )
@@ -55,7 +55,7 @@ def test_a_log_of_ids_alone_is_enough():
         for row in shop("helps").to_pylist()
     ]
     truth = np.array([row.pop("true_attraction") for row in rows])
-    log = rehearsal_log(lists_in(pa.Table.from_pylist(rows)))
-    believed = attraction_of(log, fit_users(log.pages, "pbm", folds=2))
+    log = RehearsalLog.of(lists_in(pa.Table.from_pylist(rows)))
+    believed = Attraction.of(log, fit_users(log.pages, "pbm", folds=2))
     assert believed.fitted.evidence.prior.rows < 50
     assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.7

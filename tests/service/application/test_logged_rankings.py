@@ -15,7 +15,7 @@ from rankloop import Session, build, load, save
 from rankloop.cli import main
 from rankloop.core.types import Problem, Query
 from rankloop.evaluation import evaluate_on_rankings
-from rankloop.evaluation.off_policy.logged_propensities import prefix_probabilities
+from rankloop.evaluation.off_policy.ranking_log import prefix_probabilities
 from rankloop.logs.reader import lists_in
 from rankloop.service.application.logged_rankings import logged_rankings
 from rankloop.service.records import Ranked

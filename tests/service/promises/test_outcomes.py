@@ -11,7 +11,7 @@ import pytest
 
 from rankloop import Ranker, evaluate, read_log
 from rankloop.client import Client
-from rankloop.experiments.rehearsal.attraction import rehearsal_log
+from rankloop.experiments.rehearsal.attraction import RehearsalLog
 from rankloop.service.application.logged_rankings import read_service_log
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain import feedback_rules
@@ -239,4 +239,4 @@ def test_evaluate_and_rehearse_report_each_outcome(tmp_path: Any) -> None:
         answer = evaluate(model, each)
         assert "purchase per 1,000 pages" in str(answer)
         assert "revenue per 1,000 pages" in str(answer)
-    assert set(rehearsal_log(read_log(export)).worth) == {"clicks", "purchase", "revenue"}
+    assert set(RehearsalLog.of(read_log(export)).worth) == {"clicks", "purchase", "revenue"}

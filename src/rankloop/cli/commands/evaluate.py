@@ -95,8 +95,7 @@ def _score(
 ) -> None:
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
-    from rankloop.evaluation.ranking.saved_model import is_model, score_model, was_normalised
-    from rankloop.evaluation.ranking.score import measures_of
+    from rankloop.evaluation.ranking.score import is_model, measures_of, score_model, was_normalised
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
     parsed = measures_of(measures)  # reports a wrong name before the files are read

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
 from rankloop.core.statistics import student_quantile
-from rankloop.core.types import Floats, Ints, whole_number
+from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.sums import BOTTOM, RANGE_BOUNDS, REWARD, TOP, Extremes, Overlap, Series, Sums
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
@@ -62,12 +61,9 @@ class Estimate(NamedTuple):
         """Return the estimate when the log has ended; a row adds up the rewards of so many positions."""
         options.check(method)
         sums.check()
-        heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
         if options.bound in RANGE_BOUNDS:
-            options.check_range(sums)
-        most = positions * options.max_reward
-        span = most * (SPANS[method](heaviest, options.limit) if method in SPANS else heaviest)
-        (lower, upper), (gain_lower, _) = _margins(sums, options.bound, options.level, span, options.seed, most)
+            options.check_range(sums.extremes)
+        (lower, upper), (gain_lower, _) = _ends(sums, method, options, positions)
         overlap = sums.overlap()
         return cls(
             value=sums.value,
@@ -115,9 +111,9 @@ class Options(NamedTuple):
         if self.max_weight is not None:
             check_positive(max_weight=self.max_weight)
 
-    def check_range(self, sums: Sums) -> None:
+    def check_range(self, extremes: Extremes) -> None:
         """Refuse a log beyond the range: in rewards of any position, those of the reward model, or weights."""
-        least, largest, heaviest = sums.extremes
+        least, largest, heaviest, _ = extremes
         if least < -ROUNDING_TOLERANCE * self.max_reward or largest > (1.0 + ROUNDING_TOLERANCE) * self.max_reward:
             raise InvalidInput(
                 f"the {self.bound} bound is for rewards from 0 to max_reward = {self.max_reward}, and the log or its "
@@ -289,16 +285,19 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
             trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
             top = expected + trusted * (rows.reward - predicted)
     bottom = weight if method == "snips" else np.ones(len(weight))
-    least_propensity = float(rows.propensity.min(initial=1.0))
-    return Series(top, bottom, rows.reward, weight, least_propensity, Extremes.of(weight, rewards))
+    return Series(top, bottom, rows.reward, weight, Extremes.of(weight, rewards, rows.propensity))
 
 
-def _margins(sums: Sums, bound: Bound, level: float, span: float, seed: int, max_reward: float) -> tuple[Ends, Ends]:
-    """Return one-sided bounds of the value and of its gain; each summand lies in an interval of length `span`."""
-    if bound == "bootstrap":
-        return _bootstrap(sums.filled_groups(), level, seed)
-    width = _half_width(sums.standard_error(), sums.n, bound, level, span)
-    gain_width = _half_width(sums.standard_error(gain=True), sums.n, bound, level, span + max_reward)
+def _ends(sums: Sums, method: str, options: Options, positions: int) -> tuple[Ends, Ends]:
+    """Return one-sided bounds of the value and of its gain; a row adds up the rewards of so many positions."""
+    if options.bound == "bootstrap":
+        return _bootstrap(sums.filled_groups(), options.level, options.seed)
+    propensity = sums.extremes.least_propensity
+    heaviest = options.max_weight or (1.0 / propensity if propensity else math.inf)
+    most = positions * options.max_reward
+    span = most * (SPANS[method](heaviest, options.limit) if method in SPANS else heaviest)
+    width = _half_width(sums.standard_error(), sums.n, options.bound, options.level, span)
+    gain_width = _half_width(sums.standard_error(gain=True), sums.n, options.bound, options.level, span + most)
     value, gain = sums.value, sums.value - sums.current
     return (value - width, value + width), (gain - gain_width, gain + gain_width)
 
@@ -319,23 +318,13 @@ def _half_width(error: float, n: int, bound: str, level: float, span: float) -> 
     return deviation * math.sqrt(2.0 * log / n) + 7.0 * span * log / (3.0 * (n - 1))
 
 
-@kernel
-def _resampled(groups: Floats, draws: Ints) -> Floats:
-    """For each row of draws the sum of the drawn groups."""
-    totals = np.zeros((len(draws), groups.shape[1]))
-    for row in range(len(draws)):
-        for group in draws[row]:
-            for column in range(groups.shape[1]):
-                totals[row, column] += groups[group, column]
-    return totals
-
-
 def _bootstrap(groups: Floats, level: float, seed: int) -> tuple[Ends, Ends]:
     """Quantiles over resamples of the groups, each drawn with replacement; infinite with one row."""
     rng, n = default_rng(seed), len(groups)
     if n < 2:
         return (-math.inf, math.inf), (-math.inf, math.inf)
-    totals = np.concatenate([_resampled(groups, rng.integers(0, n, (AT_ONCE, n))) for _ in range(RESAMPLES // AT_ONCE)])
+    draws = (rng.integers(0, n, (AT_ONCE, n)) for _ in range(RESAMPLES // AT_ONCE))
+    totals = np.concatenate([groups[some].sum(axis=1) for some in draws])
     has_weight = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
     values = np.where(has_weight, totals[:, TOP] / np.where(has_weight, totals[:, BOTTOM], 1.0), -math.inf)
     return _quantiles(values, level), _quantiles(values - totals[:, REWARD] / totals[:, 3], level)

@@ -139,6 +139,5 @@ def slate_series(rows: ChoiceRows, cascade: bool) -> Series:
     weight, propensity = rows.target / rows.propensity, rows.propensity
     if cascade:
         weight, propensity = (np.cumprod(part, axis=1, dtype=np.float64) for part in (weight, propensity))
-    top, least = (weight * rows.reward).sum(axis=1), float(propensity.min(initial=1.0))
-    extremes = Extremes.of(weight, [rows.reward])
-    return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), least, extremes)
+    top, extremes = (weight * rows.reward).sum(axis=1), Extremes.of(weight, [rows.reward], propensity)
+    return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), extremes)

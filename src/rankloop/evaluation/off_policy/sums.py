@@ -23,18 +23,29 @@ class NeverShown(InvalidInput):
 
 
 class Extremes(NamedTuple):
-    """The least and the largest reward, and the heaviest weight whatever its sign."""
+    """The least and the largest reward, the heaviest weight whatever its sign, and the least propensity."""
 
     least: float = 0.0
     largest: float = 0.0
     heaviest: float = 0.0
+    least_propensity: float = 1.0
 
     @classmethod
-    def of(cls, weight: Floats, rewards: Sequence[Floats]) -> "Extremes":
+    def of(cls, weight: Floats, rewards: Sequence[Floats], propensity: Floats | None = None) -> "Extremes":
         """Return the extremes of arrays of any shape; a reward model's values are rewards too."""
         least = min(float(values.min(initial=0.0)) for values in rewards)
         largest = max(float(values.max(initial=0.0)) for values in rewards)
-        return cls(least, largest, float(np.abs(weight).max(initial=0.0)))
+        least_propensity = 1.0 if propensity is None else float(propensity.min(initial=1.0))
+        return cls(least, largest, float(np.abs(weight).max(initial=0.0)), least_propensity)
+
+    def joined(self, other: "Extremes") -> "Extremes":
+        """Return the extremes of both parts."""
+        return Extremes(
+            least=min(self.least, other.least),
+            largest=max(self.largest, other.largest),
+            heaviest=max(self.heaviest, other.heaviest),
+            least_propensity=min(self.least_propensity, other.least_propensity),
+        )
 
 
 class Series(NamedTuple):
@@ -44,13 +55,12 @@ class Series(NamedTuple):
     bottom: Floats
     reward: Floats
     weight: Floats  # how much likelier the target policy is to show this than the logging one was
-    least_propensity: float
     extremes: Extremes  # of what the summands are made of
 
     @classmethod
     def of_weights(cls, reward: Floats, weight: Floats) -> "Series":
         """Return the summands weight · reward."""
-        return cls(weight * reward, np.ones(len(weight)), reward, weight, 1.0, Extremes.of(weight, [reward]))
+        return cls(weight * reward, np.ones(len(weight)), reward, weight, Extremes.of(weight, [reward]))
 
 
 class Overlap(NamedTuple):
@@ -117,7 +127,6 @@ class Sums:
         self.groups = np.zeros((N_GROUPS, 4))  # Σ top, Σ bottom, Σ reward, rows
         self.weight_sum = self.weight_squares = self.largest_weight = self.top_squares = 0.0
         self.unsupported = self.rewarded = 0
-        self.least_propensity = 1.0
         self.extremes = Extremes()
 
     @classmethod
@@ -151,11 +160,7 @@ class Sums:
         self.top_squares += float((series.top**2).sum())
         self.unsupported += int((weight == 0.0).sum())
         self.rewarded += int(((series.reward != 0.0) & (weight > 0.0)).sum())
-        (least, largest, heaviest), further = self.extremes, series.extremes
-        self.extremes = Extremes(
-            min(least, further.least), max(largest, further.largest), max(heaviest, further.heaviest)
-        )
-        self.least_propensity = min(self.least_propensity, series.least_propensity)
+        self.extremes = self.extremes.joined(series.extremes)
         self.n += n
 
     def check(self) -> None:
@@ -167,10 +172,10 @@ class Sums:
                 "the target policy would never have shown anything that the log shows: the log says nothing about it"
             )
         if not np.isfinite([*self.mean, *self.scatter.ravel(), self.weight_squares, self.top_squares]).all():
-            _, reward, weight = self.extremes
+            _, reward, weight, propensity = self.extremes
             raise InvalidInput(
                 f"the weights (up to {weight:.3g}) or rewards (up to {reward:.3g}) are too large to be summed; the "
-                f"smallest propensity is {self.least_propensity:.3g}: is it a probability?"
+                f"smallest propensity is {propensity:.3g}: is it a probability?"
             )
 
     @property
@@ -183,9 +188,8 @@ class Sums:
         """The mean reward of the log itself."""
         return float(self.mean[REWARD])
 
-    @property
-    def effective_losses(self) -> float:
-        """The number of rows that pull the estimate down, by its skewness: 1/skew², as of so many rare losses.
+    def _effective_losses(self) -> float:
+        """Return the number of rows that pull the estimate down, by its skewness: 1/skew², as of so many rare losses.
 
         As many as there are rows where the estimate does not lean downwards; 0 where no row differs from another.
         """
@@ -207,7 +211,7 @@ class Sums:
             unsupported=self.unsupported / self.n,
             effective_n=self.weight_sum**2 / self.weight_squares if self.weight_squares else 0.0,
             effective_rewards=total_reward**2 / self.top_squares if self.top_squares else 0.0,
-            effective_losses=self.effective_losses,
+            effective_losses=self._effective_losses(),
         )
 
     def standard_error(self, gain: bool = False) -> float:

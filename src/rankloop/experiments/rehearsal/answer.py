@@ -16,8 +16,7 @@ from rankloop.core.session import Session
 from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.engine import Engine, Here
-from rankloop.experiments.rehearsal import attraction
-from rankloop.experiments.rehearsal.attraction import Attraction, RehearsalLog, attraction_of, rehearsal_log
+from rankloop.experiments.rehearsal.attraction import TODAY_FIELD, Attraction, RehearsalLog, with_today
 from rankloop.experiments.rehearsal.result import (
     MIN_GAIN,
     N_CURVE_POINTS,
@@ -31,6 +30,7 @@ from rankloop.experiments.rehearsal.result import (
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.hashed_weights import with_hashed
+from rankloop.logs.columns import number_of
 from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.reader import lists_in
 from rankloop.logs.service_export import kind_of
@@ -103,9 +103,9 @@ def rehearse(
     """
     if seeds < 2 or pages < N_CURVE_POINTS:
         raise InvalidInput(f"a rehearsal needs at least 2 seeds and {N_CURVE_POINTS} pages, got {seeds} and {pages}")
-    shown = rehearsal_log(lists_in(log, **reading), schema)
+    shown = RehearsalLog.of(lists_in(log, **reading), schema)
     users = fit_users(shown.pages, model, folds=3, seed=seed)
-    posterior = attraction_of(shown, users, seed)
+    posterior = Attraction.of(shown, users, seed)
     arms = arms_of(shown, posterior, pages, seeds + max(MIN_CHOOSING_WORLDS, seeds // 2), seed, learners)
     finished = count(1)
     base, *outcomes = (engine or Here()).map(
@@ -176,9 +176,8 @@ def arms_of(
       learners: Those that are played; by default those of the advice.
     """
     chosen = np.sort(np.random.default_rng(seed).permutation(log.pages.n_pages)[:MAX_PAGES])
-    lists = [log.lists[page] for page in chosen.tolist()]
-    rows = np.concatenate([np.arange(log.pages.offsets[page], log.pages.offsets[page + 1]) for page in chosen.tolist()])
-    sizes = np.diff(log.pages.offsets)[chosen]
+    lists, pages_played = [log.lists[page] for page in chosen.tolist()], log.pages.pages(chosen)
+    rows = np.flatnonzero(np.isin(log.pages.page, chosen))
     worlds = [posterior.draw(np.random.default_rng([seed, number])) for number in range(n_worlds)]
     base = RehearsalArm(
         name=TODAY_ARM,
@@ -188,11 +187,11 @@ def arms_of(
         users=[users for _, users in worlds],
         attraction=np.array([by_row[rows] for by_row, _ in worlds]),
         worth=np.column_stack(list(log.worth.values()))[rows],
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        offsets=pages_played.offsets,
         horizon=pages,
     )
-    today = [attraction.standing_at(page, page.position.astype(np.float64)) for page in lists]
-    schema, shown = attraction.with_today(log.schema), int(sizes.max())
+    today = [page.with_value(TODAY_FIELD, page.position.astype(np.float64)) for page in lists]
+    schema, shown = with_today(log.schema), int(np.diff(pages_played.offsets).max())
     encoder = Encoder(schema)
     queries = [page.query(encoder) for page in today]
     seen_as = [("fields", learners or _advised("fields"), queries, schema.problem(shown=shown))]
@@ -215,14 +214,7 @@ def _advised(items: str) -> list[str]:
 
 def _plain_queries(lists: Sequence[ShownList], names: Sequence[str]) -> list[Query]:
     """Return numbers on one scale: mean 0 and deviation 1 over the log, the mean where one is missing."""
-
-    def number(value: Any) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            return float("nan")
-
-    tables = [np.array([[number(row.get(name)) for name in names] for row in page.rows]) for page in lists]
+    tables = [np.array([[number_of(row.get(name)) for name in names] for row in page.rows]) for page in lists]
     everything = np.concatenate(tables)
     mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
     scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]

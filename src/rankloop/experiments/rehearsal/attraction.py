@@ -1,20 +1,12 @@
 """A log as a rehearsal needs it, and the posterior of its users: attraction by fields and clicks, with examination."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models.base import (
-    ALIKE_ROWS,
-    MIN_PROBABILITY,
-    ClickModel,
-    Prior,
-    clipped,
-    row_log_likelihoods,
-)
+from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior, clipped, row_log_likelihoods
 from rankloop.click_models.examination import Examination
 from rankloop.click_models.fit import UserFit
 from rankloop.core.extras import import_extra
@@ -42,26 +34,21 @@ class RehearsalLog(NamedTuple):
     worth: dict[str, Floats]  # by row: what a click is worth, in clicks (1), purchases and money
     notes: tuple[str, ...] = ()
 
-
-def rehearsal_log(log: ListLog, schema: Schema | None = None) -> RehearsalLog:
-    """Prepare a log for a rehearsal.
-
-    Args:
-      log: A log of lists.
-      schema: What the columns are; guessed from a table, or taken from an export, unless given.
-    """
-    log = log if schema is None else log.typed_by(schema)
-    pages, notes = log.clicks(), list(log.notes)
-    if log.export is None:
-        notes.append(str(log.columns))
-    if schema is None and log.export is not None:
-        schema = log.schemas[-1] if log.schemas else Schema(dict.fromkeys(log.values, "number"))
-    elif schema is None:
-        guess = guessed_schema(log)
-        schema, log = guess.schema, log.typed_by(guess.schema)
-        if guess.outcomes:
-            notes.append(f"outcomes, so not learned from: {', '.join(guess.outcomes)}")
-    return RehearsalLog(log.name, log.lists(schema), schema, pages, _worth(log, pages), tuple(notes))
+    @classmethod
+    def of(cls, log: ListLog, schema: Schema | None = None) -> Self:
+        """Prepare a log; the schema of its columns is guessed from a table, or that of an export, unless given."""
+        log = log if schema is None else log.typed_by(schema)
+        pages, notes = log.clicks(), list(log.notes)
+        if log.export is None:
+            notes.append(str(log.columns))
+        if schema is None and log.export is not None:
+            schema = log.schemas[-1] if log.schemas else Schema(dict.fromkeys(log.values, "number"))
+        elif schema is None:
+            guess = guessed_schema(log)
+            schema, log = guess.schema, log.typed_by(guess.schema)
+            if guess.outcomes:
+                notes.append(f"outcomes, so not learned from: {', '.join(guess.outcomes)}")
+        return cls(log.name, log.lists(schema), schema, pages, _worth(log, pages), tuple(notes))
 
 
 def _worth(log: ListLog, pages: ClickArrays) -> dict[str, Floats]:
@@ -69,26 +56,23 @@ def _worth(log: ListLog, pages: ClickArrays) -> dict[str, Floats]:
     worth = {"clicks": np.ones(len(pages.pair))}
     if log.export is not None and not log.export.outcomes:
         return worth
-    brought, prices = log.outcomes()
-    items = pages.by_item().pair
+    (brought, prices), item, clicked = log.outcomes(), pages.by_item().pair, pages.clicked
+
+    def per_click(values: Floats) -> Floats:
+        """Return for each row the mean worth of its item's clicks, with that of all clicks as if seen ten times."""
+        values = values[log.order] * clicked
+        mean = values.sum() / max(clicked.sum(), 1.0)
+        sums, counts = np.bincount(item, values), np.bincount(item, clicked)
+        by_row: Floats = ((sums + PRIOR_CLICKS * mean) / (counts + PRIOR_CLICKS))[item]
+        return by_row
+
     if PURCHASES in brought:
-        sold = (brought[PURCHASES][log.order] > 0).astype(np.float64) * pages.clicked
-        worth[PURCHASES] = _per_click(sold, pages.clicked, items)
+        worth[PURCHASES] = per_click((brought[PURCHASES] > 0).astype(np.float64))
     if log.columns.revenue:
-        worth[MONEY] = _per_click(brought[MONEY][log.order] * pages.clicked, pages.clicked, items)
+        worth[MONEY] = per_click(brought[MONEY])
     elif PURCHASES in brought and MONEY in prices:
         worth[MONEY] = worth[PURCHASES] * prices[MONEY][log.order]
-    for name in filter(lambda name: name not in (PURCHASES, MONEY), brought):
-        worth[name] = _per_click(brought[name][log.order] * pages.clicked, pages.clicked, items)
-    return worth
-
-
-def _per_click(values: Floats, clicked: Floats, item: Ints) -> Floats:
-    """Return for each row the mean worth of its item's clicks, with that of all clicks as if seen ten times."""
-    mean = values.sum() / max(clicked.sum(), 1.0)
-    sums, counts = np.bincount(item, values), np.bincount(item, clicked)
-    by_row: Floats = ((sums + PRIOR_CLICKS * mean) / (counts + PRIOR_CLICKS))[item]
-    return by_row
+    return worth | {name: per_click(values) for name, values in brought.items() if name not in (PURCHASES, MONEY)}
 
 
 class Attraction(NamedTuple):
@@ -101,6 +85,27 @@ class Attraction(NamedTuple):
     fields_matter: bool  # they predict clicks
     pair: Ints  # by row, its (query, item) pair
     position: Ints  # by row
+
+    @classmethod
+    def of(cls, log: RehearsalLog, users: UserFit, seed: int = 0) -> Self:
+        """Fit the posterior of attraction: a prior by fields and by the usual position, then the clicks of each pair.
+
+        Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far
+        as they predict clicks of held-out visits, which `seed` draws; what pairs differ in beyond that is as much as
+        their rows err together.
+        """
+        pages, click_model = log.pages, type(users.fitted)
+        table = click_model.examination_table(pages, users.examination)
+        examined = np.clip(users.fitted.probabilities(pages, given_clicks=True).examined, MIN_PROBABILITY, 1.0)
+        means, matters = _by_fields(log, examined, seed)
+        if matters:
+            pair_mean = clipped(pages.mean_of_pairs(means))
+            prior = Prior(pair_mean, click_model.fit_alike(pages, pair_mean, table=table).prior_of(pages).rows)
+        else:
+            prior = click_model.fit_alike(pages, table=table).prior_of(pages)
+            means = prior.mean[pages.pair]
+        fitted = click_model.fit(pages, prior, table=table)
+        return cls(fitted, users.examination, means, prior.mean, matters, pages.pair, pages.position)
 
     def mean(self) -> Floats:
         """Return by row the expected attraction."""
@@ -141,38 +146,11 @@ class Attraction(NamedTuple):
         return rows
 
 
-def attraction_of(log: RehearsalLog, users: UserFit, seed: int = 0) -> Attraction:
-    """Fit the posterior of attraction: a prior by fields and by the usual position, then the clicks of each pair.
-
-    Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far as
-    they predict clicks of held-out visits; what pairs differ in beyond that is as much as their rows err together.
-
-    Args:
-      log: The log.
-      users: The click model that was chosen for it, with the shared estimate of examination.
-      seed: Draws the held-out visits.
-    """
-    pages, click_model = log.pages, type(users.fitted)
-    table = click_model.examination_table(pages, users.examination)
-    examined = np.clip(users.fitted.probabilities(pages, given_clicks=True).examined, MIN_PROBABILITY, 1.0)
-    means, matters = _by_fields(log, examined, seed)
-    if matters:
-        counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
-        pair_mean = clipped(np.bincount(pages.pair, means, pages.n_pairs) / counts)
-        prior = Prior(pair_mean, click_model.fit_alike(pages, pair_mean, table=table).prior_of(pages).rows)
-    else:
-        prior = click_model.fit_alike(pages, table=table).prior_of(pages)
-        means = prior.mean[pages.pair]
-    fitted = click_model.fit(pages, prior, table=table)
-    return Attraction(fitted, users.examination, means, prior.mean, matters, pages.pair, pages.position)
-
-
 def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
     """Attraction of each row by its fields, and whether these matter at all."""
-    pages = log.pages
-    design = _design(log)
+    pages, design = log.pages, _design(log)
     visits = np.random.default_rng(seed).permutation(int(pages.session.max()) + 1) % HELD_OUT_SHARE == 0
-    out = np.repeat(visits[pages.session], np.diff(pages.offsets))
+    out = visits[pages.session][pages.page]
     if out.all() or not out.any():
         return np.empty(0), False
     constant = _fitted(design[~out][:, :1], pages.clicked[~out], examined[~out], 0.0)
@@ -217,10 +195,9 @@ def _design(log: RehearsalLog) -> Any:
     Where a row itself stood is by chance in part, which would hide how much today's order knows.
     """
     pages, encoder = log.pages, Encoder(without_memory(with_today(log.schema)))
-    counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
-    typical = (np.bincount(pages.pair, pages.position, pages.n_pairs) / counts)[pages.pair]
+    typical = pages.mean_of_pairs(pages.position)[pages.pair]
     features = [
-        standing_at(page, typical[start : start + len(page.ids)]).query(encoder).features
+        page.with_value(TODAY_FIELD, typical[start : start + len(page.ids)]).query(encoder).features
         for page, start in zip(log.lists, pages.offsets.tolist())
     ]
     sizes = [np.zeros(1, np.int64), *(np.diff(rows.starts) for rows in features)]
@@ -238,16 +215,6 @@ def _design(log: RehearsalLog) -> Any:
 def _logistic(log_odds: Floats) -> Floats:
     probabilities: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))  # without overflow at either end
     return probabilities
-
-
-def standing_at(page: ShownList, stands: Sequence[float] | Floats) -> ShownList:
-    """Return a list with a position as a further field of each item.
-
-    Args:
-      page: The list.
-      stands: By item, its position.
-    """
-    return page._replace(rows=[dict(row) | {TODAY_FIELD: float(stand)} for row, stand in zip(page.rows, stands)])
 
 
 def with_today(schema: Schema) -> Schema:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,25 +32,24 @@ LOG_COLUMNS = ("impression", "session", "query", "time", "item", "position", "cl
 EARLY, LATE = 5.0, 86_400.0  # seconds from a query to its events that no clock explains
 
 NOTE_TEXTS = {
-    "no_query_id": "{} without a query_id: left out",
-    "no_hits": "{} without hits, of which nothing is known to have been shown: left out",
-    "repeated_queries": "{} that repeat a query_id: their new hits stand below",
-    "orphans": "{} of a query that is not in the file: left out",
-    "without_query": "{} that name no query: left out",
-    "without_object": "{} that name no object and no position: left out",
-    "by_position": "{} that name no object: taken from the position",
-    "not_shown": "{} on an object that was not among the hits: left out",
-    "repeated_events": "{} that repeat another: counted once",
-    "without_position": "{} without a position: taken from the hits",
-    "other_position": "{} with another position than the hit has: the position of the hit counts",
-    "early": f"{{}} more than {EARLY:.0f} seconds before their query: clocks disagree; joined all the same",
-    "late": "{} more than a day after their query; joined all the same",
-    "ignored": "{} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
-    "without_item": "{} without a row among the items",
+    "no_query_id": "{queries} without a query_id: left out",
+    "no_hits": "{queries} without hits, of which nothing is known to have been shown: left out",
+    "repeated_queries": "{queries} that repeat a query_id: their new hits stand below",
+    "orphans": "{events} of a query that is not in the file: left out",
+    "without_query": "{events} that name no query: left out",
+    "without_object": "{events} that name no object and no position: left out",
+    "by_position": "{events} that name no object: taken from the position",
+    "not_shown": "{events} on an object that was not among the hits: left out",
+    "repeated_events": "{events} that repeat another: counted once",
+    "without_position": "{events} without a position: taken from the hits",
+    "other_position": "{events} with another position than the hit has: the position of the hit counts",
+    "early": f"{{events}} more than {EARLY:.0f} seconds before their query: clocks disagree; joined all the same",
+    "late": "{events} more than a day after their query; joined all the same",
+    "ignored": "{events} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
+    "without_item": "{items} without a row among the items",
 }
+PLURALS = {"query": "queries", "event": "events", "item": "items"}
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet runs
-NOTE_NOUNS = dict.fromkeys(("no_query_id", "no_hits", "repeated_queries"), ("query", "queries"))
-NOTE_NOUNS["without_item"] = ("item", "items")
 
 
 class UbiDocument(NamedTuple):
@@ -212,8 +211,8 @@ class UbiLog(NamedTuple):
         notes = []
         for name, text in NOTE_TEXTS.items():
             if count := self.counts.get(name):
-                noun = NOTE_NOUNS.get(name, ("event", "events"))[count != 1]
-                notes.append(text.format(f"{count:,} {noun}", actions=ignored))
+                nouns = {plural: f"{count:,} {noun if count == 1 else plural}" for noun, plural in PLURALS.items()}
+                notes.append(text.format(actions=ignored, **nouns))
         return notes
 
     def __str__(self) -> str:
@@ -266,12 +265,13 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
-class _Page(NamedTuple):
+class _Page:
     """A query with its hits and what was done with each of them."""
 
-    query: UbiQuery
-    hits: dict[str, int]  # by id: the position, from 0
-    done: dict[str, Counter[str]]  # by id: actions
+    def __init__(self, query: UbiQuery) -> None:
+        self.query, self.session = query, ""
+        self.hits: dict[str, int] = {}  # by id: the position, from 0
+        self.done: dict[str, Counter[str]] = defaultdict(Counter)  # by id: actions
 
 
 def read_ubi(
@@ -309,7 +309,6 @@ class _Join:
         self.weights = weights  # by action
         self.n_queries = 0
         self.pages: dict[str, _Page] = {}
-        self.sessions: dict[str, str] = {}  # by query
         self.counts, self.actions = Counter[str](), Counter[str]()
 
     def add_query(self, query: UbiQuery | None) -> None:
@@ -318,7 +317,7 @@ class _Join:
             self.counts["no_query_id"] += 1
             return
         self.counts["repeated_queries"] += query.query_id in self.pages
-        hits = self.pages.setdefault(query.query_id, _Page(query, {}, {})).hits
+        hits = self.pages.setdefault(query.query_id, _Page(query)).hits
         for hit in query.hits:
             hits.setdefault(hit, len(hits))
 
@@ -332,8 +331,7 @@ class _Join:
             if page is None:
                 counts["orphans" if event.query_id else "without_query"] += 1
                 continue
-            if event.session:
-                self.sessions.setdefault(event.query_id, event.session)
+            page.session = page.session or event.session
             if self.weights.get(event.action, 0.0) <= 0.0:
                 counts["ignored"] += event.action != SHOWN_ACTION
                 continue
@@ -348,7 +346,7 @@ class _Join:
                 counts["repeated_events"] += 1
             else:
                 counted_keys.add(key)
-                page.done.setdefault(item, Counter())[event.action] += 1
+                page.done[item][event.action] += 1
                 counts["by_position"] += not event.item
                 counts["without_position"] += event.ordinal is None
                 counts["other_position"] += event.ordinal is not None and position != page.hits[item]
@@ -357,14 +355,15 @@ class _Join:
 
     def _show_seen(self, events: list[UbiEvent]) -> None:
         """Take the hits of queries without any from the events that say what was seen, by position."""
-        shown_hits = dict[str, list[tuple[int, str]]]()
-        for event in events:
-            is_shown = event.action == SHOWN_ACTION and event.item and event.query_id in self.pages
-            if is_shown and event.ordinal is not None and not self.pages[event.query_id].hits:
-                shown_hits.setdefault(event.query_id, []).append((event.ordinal, event.item))
-        for query_id, shown in shown_hits.items():
-            hits = self.pages[query_id].hits
-            for _, item in sorted(shown):
+        without_hits = {query_id for query_id, page in self.pages.items() if not page.hits}
+        shown = [
+            (event.ordinal, event.item, event.query_id)
+            for event in events
+            if event.action == SHOWN_ACTION and event.item and event.ordinal is not None
+        ]
+        for _, item, query_id in sorted(shown):
+            if query_id in without_hits:
+                hits = self.pages[query_id].hits
                 hits.setdefault(item, len(hits))
 
     def _first_ordinal(self, events: list[UbiEvent]) -> int:
@@ -391,21 +390,17 @@ class _Join:
             for name, value in page.query.attributes.items()
             if isinstance(value, str | int | float) and name not in taken
         )
-        columns: dict[str, list[Any]] = {name: [] for name in (*taken, *attributes)}
-        for query, hits, done in pages:
-            session = self.sessions.get(query.query_id) or query.client or None
+        rows = list[tuple[Any, ...]]()
+        for page in pages:
+            query, session = page.query, page.session or page.query.client or None
             time = None if math.isnan(query.at) else datetime.fromtimestamp(query.at, UTC).isoformat()
-            for hit, position in hits.items():
-                actions = done.get(hit, Counter())
+            more = [query.attributes.get(name) for name in attributes]
+            for hit, position in page.hits.items():
+                actions = page.done[hit]
                 weight = max((self.weights.get(action, 0.0) for action in actions), default=0.0)
                 cells = (query.query_id, session, query.user_query, time, hit, position + 1, int(weight > 0), weight)
-                for name, value in zip(LOG_COLUMNS, cells):
-                    columns[name].append(value)
-                for action, name in action_columns.items():
-                    columns[name].append(int(actions[action] > 0))
-                for name in attributes:
-                    columns[name].append(query.attributes.get(name))
-        return columns
+                rows.append((*cells, *(int(actions[action] > 0) for action in action_columns), *more))
+        return {name: list(cells) for name, cells in zip((*taken, *attributes), zip(*rows))}
 
 
 def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
@@ -422,9 +417,7 @@ def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts:
     picked = [rows.get(str(item)) for item in columns["item"]]
     counts["without_item"] += len({item for item, row in zip(columns["item"], picked) if row is None})
     item_columns = {}
-    for name in table.column_names:
-        if name != id_column:
-            values = table[name].to_pylist()
-            free = name if name not in columns else f"item_{name}"
-            item_columns[free] = [None if row is None else values[row] for row in picked]
+    for name in filter(lambda name: name != id_column, table.column_names):
+        values, free = table[name].to_pylist(), name if name not in columns else f"item_{name}"
+        item_columns[free] = [None if row is None else values[row] for row in picked]
     return item_columns

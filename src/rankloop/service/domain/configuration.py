@@ -14,7 +14,7 @@ from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session, check_uses_context, with_robust
 from rankloop.core.types import Clicks, Problem
 from rankloop.core.weight_table import with_columns
-from rankloop.evaluation.ranking.saved_model import NORMALISED_NOTE
+from rankloop.evaluation.ranking.score import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats
-from rankloop.evaluation.ranking.saved_model import HELD_OUT_GAIN
+from rankloop.evaluation.ranking.score import HELD_OUT_GAIN
 from rankloop.features.schema import Schema
 from rankloop.training.bundle import Solution
 from rankloop.training.clicks.weights import GAIN_MEASURE, HeldOutJudgement

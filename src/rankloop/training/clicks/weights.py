@@ -14,7 +14,8 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 from rankloop.data.dataset import offsets_of
 from rankloop.evaluation.list_estimate import Interval, Verdict
-from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, score_slots, table_of_clicks
+from rankloop.evaluation.list_evaluation import ListOptions, LogJudge
+from rankloop.evaluation.list_pages import PageTable
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.columns import Mask
@@ -205,7 +206,7 @@ class HeldOutJudgement(NamedTuple):
         order = np.lexsort((log.position, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))))
         propensity = None if log.propensity is None else log.propensity[order]
         pair, position, clicked = log.pair[order], log.position[order], log.clicked[order]
-        table = table_of_clicks(log._replace(pair=pair, position=position, clicked=clicked, propensity=propensity))
+        table = PageTable.of_clicks(log._replace(pair=pair, position=position, clicked=clicked, propensity=propensity))
         examined = None if bias is None else finite_floats(bias, 1, "position_bias")
-        answer = LogJudge(table, ListOptions(position_bias=examined)).judge(score_slots(table, scores[order]))
+        answer = LogJudge(table, ListOptions(position_bias=examined)).judge(table.slots_by(scores[order]))
         return cls(answer.ranker.gain["clicks"], answer.verdict, answer.reasons)
