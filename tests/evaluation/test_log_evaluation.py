@@ -17,7 +17,7 @@ from rankloop import Problem, Session, build
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import save
-from rankloop.evaluation.list_pages import pages_in
+from rankloop.evaluation.list_pages import ShownPage
 from rankloop.logs.list_table import read_list_table
 
 HEADER = "session,query,position,product,clicked,purchased,price,quality,rating"
@@ -55,7 +55,7 @@ def test_the_pages_of_a_csv_are_what_stands_in_it(tmp_path: Path) -> None:
     log.write_text(
         f"{HEADER}\ns1,q1,2,a,1,1,10.5,1,0\ns1,q1,1,b,0,0,3,2,0\ns1,q2,1,a,1,,10.5,3,1\ns2,q1,1,b,0,0,,4,1\n"
     )
-    pages = list(pages_in(read_list_table(log), ("rating", "quality")))
+    pages = list(ShownPage.in_log(read_list_table(log), ("rating", "quality")))
     assert [page.session for page in pages] == ["s1", "s1", "s2"]
     assert [page.pairs for page in pages] == [[("q1", "b"), ("q1", "a")], [("q2", "a")], [("q1", "b")]]
     assert pages[0].query.features.tolist() == [[0.0, 2.0], [0.0, 1.0]]  # from the top, in the ranker's order
@@ -64,13 +64,15 @@ def test_the_pages_of_a_csv_are_what_stands_in_it(tmp_path: Path) -> None:
     assert pages[0].outcomes["money"].tolist() == [0.0, 10.5]
     assert pages[1].outcomes["purchases"].tolist() == [0.0]  # an empty cell: nothing was bought
     with pytest.raises(InvalidInput, match="lacks the column 'stars'"):
-        list(pages_in(read_list_table(log), ("stars",)))
+        list(ShownPage.in_log(read_list_table(log), ("stars",)))
     log.write_text(log.read_text().replace("1,b,0,0,3", "2,b,0,0,3"))
-    apart = list(pages_in(read_list_table(log), ("rating",)))  # where a position comes again another page begins
+    apart = list(
+        ShownPage.in_log(read_list_table(log), ("rating",))
+    )  # where a position comes again another page begins
     assert [page.session for page in apart] == ["s1", "s1", "s1", "s2"]
     together = replace(read_list_table(log), offsets=np.array([0, 2, 3, 4]))
     with pytest.raises(InvalidInput, match="two items of one list stand at the same position"):
-        list(pages_in(together, ("rating",)))
+        list(ShownPage.in_log(together, ("rating",)))
 
 
 def test_a_shop_is_answered_in_clicks_purchases_and_money(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,14 +121,13 @@ def test_what_is_asked_for_is_taken_or_refused(tmp_path: Path, capsys: pytest.Ca
 
 def test_clicks_that_weigh_more_are_purchases() -> None:
     from rankloop import Query
-    from rankloop.evaluation.list_pages import replayed_pages
     from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
 
     query, order = Query.of([[1.0], [2.0]]), np.arange(2)
     policy: Any = None
     plain, heavy = (LoggedRanking(query, order, np.array(rewards), policy) for rewards in ([1.0, 0.0], [1.0, 5.0]))
-    assert next(replayed_pages([plain])).outcomes == {}
-    both = list(replayed_pages([plain, heavy]))
+    assert next(ShownPage.replayed([plain])).outcomes == {}
+    both = list(ShownPage.replayed([plain, heavy]))
     assert both[1].outcomes["purchases"].tolist() == [0.0, 1.0]
     assert both[0].outcomes["weighted clicks"].tolist() == [1.0, 0.0]
 

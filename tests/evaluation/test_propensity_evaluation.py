@@ -27,7 +27,7 @@ from rankloop.evaluation.off_policy.ranking_log import AskedRanker, session_rows
 from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.features.encoder import Encoder
-from rankloop.logs.context import Encoding, encoding_of
+from rankloop.logs.context import Encoding
 from rankloop.simulate.play import play
 from rankloop.training.policy import train_policy
 from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
@@ -87,7 +87,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_contexts_become_numbers(log):
-    encoding = encoding_of(ChoiceLog(log).pieces())
+    encoding = Encoding.of(ChoiceLog(log).pieces())
     assert encoding.ads == ("ad0", "ad1", "ad2", "ad3", "ad4")
     assert encoding.columns == ("age", "income", "visits", "city")
     assert encoding.values[3] == ("north", "south")

@@ -15,7 +15,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import ChoiceLog
 from rankloop.evaluation.propensity_evaluation import evaluate_policies
-from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn, encoding_of
+from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn
 from rankloop.training.policy import train_policy
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
@@ -82,7 +82,7 @@ def test_rows_and_logs_become_the_same_numbers(tmp_path_factory, people):
     path = tmp_path_factory.mktemp("same") / "log.csv"
     rows = [f"{'' if age is None else age},{job or ''},{ad % 2},0,0.5" for ad, (age, job) in enumerate(people)]
     table = table_of(path, ["3,clerk,0,1,0.5", *rows])
-    encoding = encoding_of(table.pieces())
+    encoding = Encoding.of(table.pieces())
     learned = encoding.contexts_of(next(table.pieces()))[1:]
     asked = [encoding.row_of({"age": age, "job": job or ""}) for age, job in people]
     np.testing.assert_array_equal(asked, learned)
@@ -100,16 +100,16 @@ def test_ids_of_numbers_are_left_out(tmp_path):
     header = "row,visitorId,user_id,paid,age,income,ad,click,propensity"
     rows = [f"{900 - n},{n % 60},{n % 30},{n % 60},{n % 7},{n + 0.5},{n % 2},{n % 3 == 0:d},0.5" for n in range(120)]
     table = table_of(tmp_path / "log.csv", rows, header)
-    encoding = encoding_of(table.pieces())
+    encoding = Encoding.of(table.pieces())
     assert encoding.left_out == ("row", "visitorId")  # thirty user_ids may be groups of people
     assert encoding.columns == ("user_id", "paid", "age", "income")
     assert encoding.described.endswith("income (number); left out as ids: row, visitorId")
-    assert encoding_of(table.pieces(), context=["age", "row"]).columns == ("age", "row")
+    assert Encoding.of(table.pieces(), context=["age", "row"]).columns == ("age", "row")
     trained = train_policy(table, without=["user_id", "paid"])
     assert trained.trained.encoding.columns == ("age", "income")
     for named in ({"context": ["agee"]}, {"without": ["agee"]}):
         with pytest.raises(InvalidInput, match=r"no context column 'agee'; did you mean 'age'\?"):
-            encoding_of(table.pieces(), **named)
+            Encoding.of(table.pieces(), **named)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -125,14 +125,14 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
         path = tmp_path / "log.parquet"
         parquet.write_table(csv.read_csv(tmp_path / "log.csv", convert_options=texts), path)
     table = ChoiceLog(path)
-    encoding = encoding_of(table.pieces())
+    encoding = Encoding.of(table.pieces())
     assert (encoding.columns, encoding.times) == (("age", "note"), ("when", "day", "clock"))
     told = "context: age (number), note (3 values); left out as times: when, day, clock"
     assert encoding.described == told
     assert Encoding.from_plain(encoding.to_plain()) == encoding
     policies = {"p": Uniform(n_ads=2)}
     assert evaluate_policies(table, encoding, policies).context == f"{told}; not context, by their names: timestamp"
-    assert encoding_of(table.pieces(), context=["day"]).columns == ("day",)
+    assert Encoding.of(table.pieces(), context=["day"]).columns == ("day",)
 
 
 def test_numbers_are_counted_only_until_it_is_clear():
@@ -204,11 +204,11 @@ def test_outcomes_are_left_out_and_named(tmp_path):
     clicks = [n % 5 == 0 for n in range(200)]
     rows = [f"{n % 7},{click:d},{click * n},{n % 2},{click:d},0.5" for n, click in enumerate(clicks)]
     table = table_of(tmp_path / "log.csv", rows, "age,purchased,amount,ad,click,propensity")
-    encoding = encoding_of(table.pieces())
+    encoding = Encoding.of(table.pieces())
     assert encoding.columns == ("age",)
     said = "left out as outcomes: purchased (named like an outcome), amount (only clicked rows have it)"
     assert encoding.described.endswith(said)
     assert Encoding.from_plain(encoding.to_plain()) == encoding
-    assert encoding_of(table.pieces(), asked_for=["amount"]).columns == ("age", "amount")
-    assert encoding_of(table.pieces(), context=["purchased"]).columns == ("purchased",)
+    assert Encoding.of(table.pieces(), asked_for=["amount"]).columns == ("age", "amount")
+    assert Encoding.of(table.pieces(), context=["purchased"]).columns == ("purchased",)
     assert train_policy(table, features=["amount"]).trained.encoding.columns == ("age", "amount")

@@ -17,7 +17,7 @@ from rankloop.click_models.base import (
     rows_of,
 )
 from rankloop.click_models.examination import Examination, estimate_examination
-from rankloop.click_models.reading import distances_to_last_clicks, fit_memory
+from rankloop.click_models.reading import Reading, distances_to_last_clicks
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
@@ -47,7 +47,7 @@ class UserBrowsingModel(ClickModel):
     @classmethod
     def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
         """Return the table of the reading with memory for clicks above."""
-        return fit_memory(log, examination or estimate_examination(log)).by_distance()
+        return Reading.with_memory(log, examination or estimate_examination(log)).by_distance()
 
     @classmethod
     def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:

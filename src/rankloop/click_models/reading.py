@@ -4,7 +4,7 @@ The shared curve of `examination` is the mean over what users do. An order is va
 log shows them or cannot exclude them. All come from the same conditional likelihood.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -71,6 +71,44 @@ class Reading(NamedTuple):
     has_memory: bool = False  # clicks above count
     after_click_p: float = 1.0  # the p-value of the test that clicks above change nothing
     steepness: Steepness | None = None  # None: examination falls alike for all queries
+
+    @classmethod
+    def with_memory(cls, log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Self:
+        """Fit users who examine by position, by how far above the last click is, and by what was clicked there."""
+        n_positions, group = log.n_positions, groups_of_last_clicks(log)
+        appeal = appeal_of_last_click(log, examination.curve)
+        shares = np.arange(1, N_APPEAL_LEVELS) / N_APPEAL_LEVELS
+        edges = np.quantile(appeal[group > 0], shares) if group.any() else np.zeros(0)
+        level = np.where(group > 0, np.searchsorted(edges, appeal), 0)
+        shown = np.bincount(level[group > 0], minlength=N_APPEAL_LEVELS)
+        appeals = np.bincount(level[group > 0], appeal[group > 0], N_APPEAL_LEVELS) / np.maximum(shown, 1)
+        cell = (log.position * LAST_CLICK_GROUPS + group) * N_APPEAL_LEVELS + level
+        # Coefficients of the position, of the groups but the first, and of the appeal.
+        by_position, prior = position_design(n_positions), position_prior(n_positions)
+        n, extra = by_position.shape[1], LAST_CLICK_GROUPS
+        shape = (n_positions, LAST_CLICK_GROUPS, N_APPEAL_LEVELS)
+        position, group, cell_level = (part.ravel() for part in np.indices(shape))
+        after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
+        design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[cell_level], 0.0)])
+        precision = np.zeros((n + extra, n + extra))
+        precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
+        deviations = np.append(np.full(extra - 1, AFTER_CLICK_DEVIATION), APPEAL_DEVIATION)
+        precision[range(n, n + extra), range(n, n + extra)] = deviations**-2
+        mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
+        fit = fit_conditional(_cells_of(log, examination, cell, base_position), design, GaussianPrior(mean, precision))
+        effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
+        statistic = float(effect @ np.linalg.solve(covariance, effect))
+        spread = np.zeros((n_positions + LAST_CLICK_GROUPS + 1, n + extra))
+        spread[:n_positions, :n] = by_position
+        spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
+        parameters, influence, prior_covariance = fit.in_terms_of(spread)
+        if examination.reacts:
+            # The curve that allows for reactions replaces the one of the conditional likelihood.
+            parameters[:n_positions], influence[:, :n_positions] = examination.log_curve, examination.influence
+            prior_covariance[:n_positions, :] = prior_covariance[:, :n_positions] = 0.0
+            prior_covariance[:n_positions, :n_positions] = examination.prior_covariance
+        p_value, background = chi_square_tail(statistic, extra), np.zeros(n_positions)
+        return cls(parameters, influence, prior_covariance, background, fit.log_likelihood, True, p_value)
 
     @property
     def n_positions(self) -> int:
@@ -157,7 +195,7 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     simple = _position_reading(curve, np.zeros(n))
     if examination.evidence in ("given", "none"):
         return [simple]
-    memory = fit_memory(log, examination, base_position)
+    memory = Reading.with_memory(log, examination, base_position)
     has_memory = memory.after_click_p < MAX_P_VALUE
     readings = [memory if has_memory else simple._replace(after_click_p=memory.after_click_p)]
     if has_memory and memory.parameters[-1] < 0.0:
@@ -225,50 +263,6 @@ def lacks_pages_without_clicks(log: ClickArrays) -> bool:
     """Return true where every page has a click, though by their mean some pages would have none."""
     clicks = np.add.reduceat(log.clicked, log.offsets[:-1])
     return bool(clicks.min() > 0.0) and log.n_pages * float(np.exp(-clicks.mean())) > MIN_MISSING_PAGES
-
-
-def fit_memory(log: ClickArrays, examination: Examination, base_position: Ints | None = None) -> Reading:
-    """Fit users who examine by position, by how far above the last click is, and by what was clicked there.
-
-    Args:
-      log: As of `fit_readings`.
-      examination: As of `fit_readings`.
-      base_position: As of `fit_readings`.
-    """
-    n_positions, group = log.n_positions, groups_of_last_clicks(log)
-    appeal = appeal_of_last_click(log, examination.curve)
-    shares = np.arange(1, N_APPEAL_LEVELS) / N_APPEAL_LEVELS
-    edges = np.quantile(appeal[group > 0], shares) if group.any() else np.zeros(0)
-    level = np.where(group > 0, np.searchsorted(edges, appeal), 0)
-    shown = np.bincount(level[group > 0], minlength=N_APPEAL_LEVELS)
-    appeals = np.bincount(level[group > 0], appeal[group > 0], N_APPEAL_LEVELS) / np.maximum(shown, 1)
-    cell = (log.position * LAST_CLICK_GROUPS + group) * N_APPEAL_LEVELS + level
-    # Coefficients of the position, of the groups but the first, and of the appeal.
-    by_position, prior = position_design(n_positions), position_prior(n_positions)
-    n, extra = by_position.shape[1], LAST_CLICK_GROUPS
-    shape = (n_positions, LAST_CLICK_GROUPS, N_APPEAL_LEVELS)
-    position, group, cell_level = (part.ravel() for part in np.indices(shape))
-    after_click = np.eye(LAST_CLICK_GROUPS)[group][:, 1:]
-    design = np.column_stack([by_position[position], after_click, np.where(group > 0, appeals[cell_level], 0.0)])
-    precision = np.zeros((n + extra, n + extra))
-    precision[:n, :n] = prior.precision / MEMORY_PRIOR_WIDTH**2
-    deviations = np.append(np.full(extra - 1, AFTER_CLICK_DEVIATION), APPEAL_DEVIATION)
-    precision[range(n, n + extra), range(n, n + extra)] = deviations**-2
-    mean = np.append(MEMORY_PRIOR_DECAY * prior.mean, np.zeros(extra))
-    fit = fit_conditional(_cells_of(log, examination, cell, base_position), design, GaussianPrior(mean, precision))
-    effect, covariance = fit.coefficients[n:], fit.covariance[n:, n:]
-    statistic = float(effect @ np.linalg.solve(covariance, effect))
-    spread = np.zeros((n_positions + LAST_CLICK_GROUPS + 1, n + extra))
-    spread[:n_positions, :n] = by_position
-    spread[range(n_positions + 1, n_positions + 1 + extra), range(n, n + extra)] = 1.0
-    parameters, influence, prior_covariance = fit.in_terms_of(spread)
-    if examination.reacts:
-        # The curve that allows for reactions replaces the one of the conditional likelihood.
-        parameters[:n_positions], influence[:, :n_positions] = examination.log_curve, examination.influence
-        prior_covariance[:n_positions, :] = prior_covariance[:, :n_positions] = 0.0
-        prior_covariance[:n_positions, :n_positions] = examination.prior_covariance
-    p_value, background = chi_square_tail(statistic, extra), np.zeros(n_positions)
-    return Reading(parameters, influence, prior_covariance, background, fit.log_likelihood, True, p_value)
 
 
 def _cells_of(

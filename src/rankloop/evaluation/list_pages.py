@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.core.types import Rows as SparseRows
@@ -39,93 +38,57 @@ class ShownPage(NamedTuple):
     drawn_for: Query | None = None  # the query as that policy saw it
     propensity: Floats | None = None  # by shown item, the probability of its position or of its list; None: unknown
 
+    @classmethod
+    def in_log(cls, log: ListLog, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[Self]:
+        """Yield the pages of a log as a ranker sees them, with what was bought and paid where the log tells it.
 
-def pages_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[ShownPage]:
-    """Yield the pages of a log as a ranker sees them, with what was bought and paid where the log tells it.
-
-    Args:
-      log: A table or an export.
-      feature_names: The columns of a table from which a ranker of plain numbers learned, in its order.
-      schema: By which the ranker is asked; None for a ranker of plain numbers.
-
-    Raises:
-      InvalidInput: If a column is missing, or two items of a list stand at one position.
-    """
-    brought, worth = log.outcomes()
-    order, sessions = log.order, [user or name for name, user in zip(log.session, log.user)]
-    queries, propensity = queries_in(log, feature_names, schema), log.propensity
-    for page, (start, end) in enumerate(pairwise(log.offsets.tolist())):
-        rows = order[start:end]
-        stood = log.position[rows]
-        if len(np.unique(stood)) != len(stood):
-            raise InvalidInput(
-                f"{log.name}, row {start + 1}: two items of one list stand at the same position; name the column "
-                "that tells which rows are one page, --column list=NAME"
+        A ranker of plain numbers has `feature_names`, the columns that it learned from, instead of a schema. Two items
+        of a list at one position are refused.
+        """
+        brought, worth = log.outcomes()
+        order, sessions = log.order, [user or name for name, user in zip(log.session, log.user)]
+        queries, propensity = log.queries(feature_names, schema), log.propensity
+        for page, (start, end) in enumerate(pairwise(log.offsets.tolist())):
+            rows = order[start:end]
+            stood = log.position[rows]
+            if len(np.unique(stood)) != len(stood):
+                raise InvalidInput(
+                    f"{log.name}, row {start + 1}: two items of one list stand at the same position; name the column "
+                    "that tells which rows are one page, --column list=NAME"
+                )
+            yield cls(
+                query=next(queries),
+                ranking=np.arange(len(rows)),
+                clicked=log.clicked[rows],
+                positions=stood,
+                outcomes={name: values[rows] for name, values in brought.items()},
+                worth={name: values[rows] for name, values in worth.items()},
+                session=sessions[page],
+                pairs=None if log.item is None else [(log.query[start], log.item[row]) for row in rows.tolist()],
+                propensity=None if propensity is None else propensity[rows],
             )
-        yield ShownPage(
-            query=next(queries),
-            ranking=np.arange(len(rows)),
-            clicked=log.clicked[rows],
-            positions=stood,
-            outcomes={name: values[rows] for name, values in brought.items()},
-            worth={name: values[rows] for name, values in worth.items()},
-            session=sessions[page],
-            pairs=None if log.item is None else [(log.query[start], log.item[row]) for row in rows.tolist()],
-            propensity=None if propensity is None else propensity[rows],
-        )
 
+    @classmethod
+    def replayed(cls, log: Iterable[LoggedRanking], schema: Schema | None = None) -> Iterator[Self]:
+        """Yield the pages of a service as a ranker sees them, each with the state that drew it, and with its outcomes.
 
-def queries_in(log: ListLog, feature_names: Sequence[str], schema: Schema | None) -> Iterator[Query]:
-    """Yield the query of each page in the numbers or fields that the ranker knows.
-
-    Args:
-      log: The log.
-      feature_names: The features of a ranker without a schema.
-      schema: The schema of the ranker, or None.
-    """
-    if schema is not None:
-        encoder = Encoder(schema)
-        yield from (shown.query(encoder) for shown in log.lists(schema))
-        return
-    if log.export is not None and log.export.features is not None:
-        features = log.export.features
-    elif not feature_names:
-        raise InvalidInput("the ranker has no names of its features")
-    else:
-        missing = next((name for name in feature_names if name not in log.values), None)
-        if missing is not None:
-            similar = nearest(missing, log.values)
-            raise InvalidInput(f"{log.name} lacks the column {missing!r}, from which the ranker learned{similar}")
-        features = np.column_stack([log.numbers(name) for name in feature_names])
-    contexts = log.export.contexts if log.export is not None else [np.empty(0)] * log.n_pages
-    for (start, end), context in zip(pairwise(log.offsets.tolist()), contexts):
-        yield Query(log.query[start], features[log.order[start:end]], context)
-
-
-def replayed_pages(log: Iterable[LoggedRanking], schema: Schema | None = None) -> Iterator[ShownPage]:
-    """Yield the pages of a service, each with the state that drew it, and with its outcomes.
-
-    If the ranker declares none, clicks that weigh more than 1 are purchases.
-
-    Args:
-      log: The log.
-      schema: The schema of the ranker, or None.
-    """
-    encoder, rankings = None if schema is None else Encoder(schema), list(log)
-    weighted = any((entry.rewards != (entry.rewards > 0)).any() for entry in rankings)
-    for entry in rankings:
-        clicked = (entry.rewards > 0).astype(np.float64)
-        yield ShownPage(
-            query=entry.query_by(encoder),
-            ranking=entry.ranking,
-            clicked=clicked,
-            outcomes=entry.outcomes or (weighted_outcomes(entry.rewards) if weighted else {}),
-            session=entry.session or None,
-            pairs=[(entry.query.id, item) for item in entry.ids] if entry.ids else None,
-            drawn_by=entry.drawn_by if entry.propensity is None else None,
-            drawn_for=entry.query,
-            propensity=None if entry.propensity is None else np.full(len(clicked), entry.propensity),
-        )
+        If the ranker declares none, clicks that weigh more than 1 are purchases.
+        """
+        encoder, rankings = None if schema is None else Encoder(schema), list(log)
+        weighted = any((entry.rewards != (entry.rewards > 0)).any() for entry in rankings)
+        for entry in rankings:
+            clicked = (entry.rewards > 0).astype(np.float64)
+            yield cls(
+                query=entry.query_by(encoder),
+                ranking=entry.ranking,
+                clicked=clicked,
+                outcomes=entry.outcomes or (weighted_outcomes(entry.rewards) if weighted else {}),
+                session=entry.session or None,
+                pairs=[(entry.query.id, item) for item in entry.ids] if entry.ids else None,
+                drawn_by=entry.drawn_by if entry.propensity is None else None,
+                drawn_for=entry.query,
+                propensity=None if entry.propensity is None else np.full(len(clicked), entry.propensity),
+            )
 
 
 class PageTable(NamedTuple):

@@ -18,11 +18,12 @@ from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
-from rankloop.evaluation import list_pages, propensity_evaluation
+from rankloop.evaluation import propensity_evaluation
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
+from rankloop.evaluation.list_pages import ShownPage
 from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Method, Options
-from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, checked_first
+from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, AskedRanker
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
 from rankloop.evaluation.report import Report
@@ -222,14 +223,15 @@ def _by_examination(
     _check_fields(log, target)
     session, schema = target.session, target.schema
     if log.rankings is not None:
-        pages, engine = list_pages.replayed_pages(log.rankings(), schema), LOCAL_ENGINE
+        pages, engine = ShownPage.replayed(log.rankings(), schema), LOCAL_ENGINE
     else:
         table = log if schema is None else log.typed_by(schema)
-        pages = list_pages.pages_in(table, session.problem.feature_names, schema)
+        pages = ShownPage.in_log(table, session.problem.feature_names, schema)
     if log.export is not None and (schema is None or log.rankings is not None):
-        pages = checked_first(pages, lambda page: page.query, session, target.called, log.export.feature_names)
+        ranker = AskedRanker(session, schema)
+        pages = ranker.checked(pages, lambda page: page.query, target.called, log.export.feature_names)
 
-    def watched() -> Iterator[list_pages.ShownPage]:
+    def watched() -> Iterator[ShownPage]:
         for number, page in enumerate(pages, 1):
             if number % 100 == 0:
                 progress(number, max(number, log.n_pages))
@@ -285,7 +287,7 @@ def _shown_in(log: ListLog, target: _Target) -> Iterator[Arrival | ShownList]:
         yield from log.typed_by(target.schema).lists(target.schema)
         return
     kinds = ["clicks"] * log.n_pages if log.export is None else log.export.feedback
-    queries = list_pages.queries_in(log, target.session.problem.feature_names, None)
+    queries = log.queries(target.session.problem.feature_names)
     pages = zip(queries, pairwise(log.offsets.tolist()), log.log_propensity.tolist(), kinds)
     for query, (start, end), log_propensity, kind in pages:
         decision = Decision(np.arange(end - start), log_propensity, ())

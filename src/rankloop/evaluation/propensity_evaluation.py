@@ -15,7 +15,6 @@ from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_
 from rankloop.evaluation.off_policy.ranking_log import LOCAL_ENGINE, AskedRanker, RankingPolicy, Watch
 from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
-from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows
 from rankloop.logs.context import Encoding
@@ -48,7 +47,7 @@ def evaluate_on_lists(
       watch: Called with the number of rankings that are judged.
     """
     ranker = AskedRanker(session, schema)
-    shown = ranking_log.checked_first(log, lambda entry: ranker.arrival(entry).query, session, name, feature_names)
+    shown = ranker.checked(log, lambda entry: ranker.arrival(entry).query, name, feature_names)
     return _report(ranker.rows(shown, engine, watch), name, method, options)._replace(unit=PER_PAGE)
 
 
@@ -79,11 +78,11 @@ def evaluate_on_rankings(
     if method == "pseudo_inverse" and options.bound in RANGE_BOUNDS:
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
     options.check(method)
-    encoder = None if schema is None else Encoder(schema)
-    shown = ranking_log.checked_first(log, lambda entry: entry.query_by(encoder), session, name, feature_names)
+    ranker = AskedRanker(session, schema)
+    shown = ranker.checked(log, lambda entry: entry.query_by(ranker.encoder), name, feature_names)
     target = RankingPolicy(session.learner, session.state)
     current, judged = Sums(), Sums()
-    for series in ranking_log.ranking_series(shown, target, method, positions, options.limit, encoder):
+    for series in ranking_log.ranking_series(shown, target, method, positions, options.limit, ranker.encoder):
         extremes = series.extremes._replace(heaviest=1.0, least_propensity=1.0)
         current.add(Series.of_weights(series.reward, np.ones(len(series.reward)))._replace(extremes=extremes))
         judged.add(series)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -56,6 +56,64 @@ class Encoding(NamedTuple):
     left_out: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()  # known only after the click, with what gave them away
+
+    @classmethod
+    def of(
+        cls,
+        pieces: Iterable["LogPiece"],
+        context: Sequence[str] | None = None,
+        without: Sequence[str] = (),
+        asked_for: Sequence[str] = (),
+    ) -> Self:
+        """Learn ads, values and means from a whole log; texts keep their most frequent values.
+
+        All columns are learned from but those `without`, and those that look like ids, times or outcomes of the click
+        unless they are `asked_for`; where a `context` is named, its columns and no others.
+        """
+        ads: Counter[str] = Counter()
+        revealed = Outcomes()
+        numbers: dict[str, NumberColumn] = {}
+        texts: dict[str, Counter[str]] = {}
+        for piece in pieces:
+            ads.update(label for label in piece.action if label is not None)
+            for name in (*(context or ()), *without):
+                if name not in piece.context:
+                    raise InvalidInput(f"the log has no context column {name!r}{nearest(name, piece.context)}")
+            names = piece.context if context is None else context
+            piece_columns = {name: piece.context[name] for name in names if name not in without}
+            if piece.position is not None:
+                piece_columns[POSITION_COLUMN] = piece.position
+            revealed.add(piece_columns, piece.reward)
+            for name, column in piece_columns.items():
+                if column.dtype == object:
+                    texts.setdefault(name, Counter()).update(value for value in column if value is not None)
+                else:
+                    numbers.setdefault(name, NumberColumn(name)).add(column)
+        if not ads:
+            raise InvalidInput("the log has no rows")
+        requested = {*(context or ()), *asked_for}
+        outcomes = {name: why for name, why in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)}
+        numbers = {name: column for name, column in numbers.items() if name not in outcomes}
+        texts = {name: column for name, column in texts.items() if name not in outcomes}
+        times = [name for name, counts in texts.items() if name not in requested and are_times(counts)]
+
+        def is_id(name: str) -> bool:
+            if name not in texts:
+                return numbers[name].is_id
+            return (
+                len(texts[name]) > MAX_VALUES and 2 * len(texts[name]) > texts[name].total()
+            )  # nearly all rows differ
+
+        ids = [name for name in {**numbers, **texts} if name not in (*requested, *times) and is_id(name)]
+        used = [name for name in numbers if name not in ids and name not in texts]
+        named = [name for name in texts if name not in (*ids, *times) and texts[name]]
+        frequent = (tuple(sorted(text for text, _ in texts[name].most_common(MAX_VALUES))) for name in named)
+        values = (*(() for _ in used), *frequent)
+        means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
+        outcome_texts = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
+        # Numbers stand by their size, before texts.
+        labels = sorted(ads, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
+        return cls(tuple(labels), (*used, *named), values, means, tuple(ids), tuple(times), outcome_texts)
 
     @property
     def described(self) -> str:
@@ -199,62 +257,3 @@ class NumberColumn:
     def is_id(self) -> bool:
         """Many whole numbers, in a column that is named like an id or in which no number comes twice."""
         return self.are_whole and len(self.distinct) > MAX_VALUES and (self.named_id or not self.repeats)
-
-
-def encoding_of(
-    pieces: Iterable["LogPiece"],
-    context: Sequence[str] | None = None,
-    without: Sequence[str] = (),
-    asked_for: Sequence[str] = (),
-) -> Encoding:
-    """Learn ads, values and means from a whole log; texts keep their most frequent values.
-
-    Args:
-      pieces: The pieces of the log.
-      context: The columns to learn from, also those that look like ids, times or outcomes of the click; None: all
-        columns but these.
-      without: Columns not to learn from.
-      asked_for: Columns to learn from whatever they look like.
-    """
-    ads: Counter[str] = Counter()
-    revealed = Outcomes()
-    numbers: dict[str, NumberColumn] = {}
-    texts: dict[str, Counter[str]] = {}
-    for piece in pieces:
-        ads.update(label for label in piece.action if label is not None)
-        for name in (*(context or ()), *without):
-            if name not in piece.context:
-                raise InvalidInput(f"the log has no context column {name!r}{nearest(name, piece.context)}")
-        names = piece.context if context is None else context
-        piece_columns = {name: piece.context[name] for name in names if name not in without}
-        if piece.position is not None:
-            piece_columns[POSITION_COLUMN] = piece.position
-        revealed.add(piece_columns, piece.reward)
-        for name, column in piece_columns.items():
-            if column.dtype == object:
-                texts.setdefault(name, Counter()).update(value for value in column if value is not None)
-            else:
-                numbers.setdefault(name, NumberColumn(name)).add(column)
-    if not ads:
-        raise InvalidInput("the log has no rows")
-    requested = {*(context or ()), *asked_for}
-    outcomes = {name: why for name, why in revealed.reasons().items() if name not in (*requested, POSITION_COLUMN)}
-    numbers = {name: column for name, column in numbers.items() if name not in outcomes}
-    texts = {name: column for name, column in texts.items() if name not in outcomes}
-    times = [name for name, counts in texts.items() if name not in requested and are_times(counts)]
-
-    def is_id(name: str) -> bool:
-        if name not in texts:
-            return numbers[name].is_id
-        return len(texts[name]) > MAX_VALUES and 2 * len(texts[name]) > texts[name].total()  # nearly all rows differ
-
-    ids = [name for name in {**numbers, **texts} if name not in (*requested, *times) and is_id(name)]
-    used = [name for name in numbers if name not in ids and name not in texts]
-    named = [name for name in texts if name not in (*ids, *times) and texts[name]]
-    frequent = (tuple(sorted(text for text, _ in texts[name].most_common(MAX_VALUES))) for name in named)
-    values = (*(() for _ in used), *frequent)
-    means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
-    outcome_texts = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
-    # Numbers stand by their size, before texts.
-    labels = sorted(ads, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
-    return Encoding(tuple(labels), (*used, *named), values, means, tuple(ids), tuple(times), outcome_texts)

@@ -330,6 +330,26 @@ class ListLog:
             lists.append(shown.with_logged_score() if needs_score else shown)
         return lists
 
+    def queries(self, feature_names: Sequence[str], schema: Schema | None = None) -> Iterator[Query]:
+        """Yield the query of each page in the fields, or by the names of plain numbers, that a ranker knows."""
+        if schema is not None:
+            encoder = Encoder(schema)
+            yield from (shown.query(encoder) for shown in self.lists(schema))
+            return
+        if self.export is not None and self.export.features is not None:
+            features = self.export.features
+        elif not feature_names:
+            raise InvalidInput("the ranker has no names of its features")
+        else:
+            missing = next((name for name in feature_names if name not in self.values), None)
+            if missing is not None:
+                similar = nearest(missing, self.values)
+                raise InvalidInput(f"{self.name} lacks the column {missing!r}, from which the ranker learned{similar}")
+            features = np.column_stack([self.numbers(name) for name in feature_names])
+        contexts = self.export.contexts if self.export is not None else [NO_CONTEXT] * self.n_pages
+        for start, end, context in zip(self.offsets, self.offsets[1:], contexts):
+            yield Query(self.query[start], features[self.order[start:end]], context)
+
     def pair_numbers(self) -> Ints:
         """Return by row the number of its (query, item) pair; where items are unknown every row is its own."""
         return np.arange(self.n_rows) if self.item is None else numbers_of(list(zip(self.query, map(str, self.item))))

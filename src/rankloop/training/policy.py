@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import Report
 from rankloop.logs.choice_log import ChoiceLog
-from rankloop.logs.context import encoding_of
+from rankloop.logs.context import Encoding
 
 TRAINED_POLICY = "trained policy"  # its name in reports
 
@@ -79,7 +79,7 @@ def train_policy(
       seed: Draws the rows that train.
       progress: Called with the number of rows that the estimate has read.
     """
-    encoding = encoding_of(log.pieces(), context, without, features)
+    encoding = Encoding.of(log.pieces(), context, without, features)
     if len(encoding.ads) < 2:
         raise InvalidInput(f"{log.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
     rows = training_rows(log, encoding, seed, share)

@@ -14,7 +14,7 @@ from rankloop import Session, build, save
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query
-from rankloop.evaluation.off_policy.ranking_log import checked_first
+from rankloop.evaluation.off_policy.ranking_log import AskedRanker
 from rankloop.service.http.server import make_server
 from rankloop.service.settings import Settings
 
@@ -111,8 +111,8 @@ def list_of_orders(folder: Path) -> set[str]:
 
 def test_a_log_that_fits_is_handed_on_whole() -> None:
     session = Session(build({"kind": "fixed_weights", "weights": [1.0, 2.0]}), Problem(n_features=2))
-    queries = [Query.of(np.ones((n, 2))) for n in (2, 3)]
-    assert list(checked_first(queries, lambda query: query, session, "m")) == queries
-    assert list(checked_first([], lambda query: query, session, "m")) == []
+    ranker, queries = AskedRanker(session), [Query.of(np.ones((n, 2))) for n in (2, 3)]
+    assert list(ranker.checked(queries, lambda query: query, "m")) == queries
+    assert list(ranker.checked([], lambda query: query, "m")) == []
     with pytest.raises(InvalidInput, match="1 context features, the problem 0"):
-        checked_first([Query.of(np.ones((2, 2)), [1.0])], lambda query: query, session, "m")
+        ranker.checked([Query.of(np.ones((2, 2)), [1.0])], lambda query: query, "m")

@@ -79,6 +79,34 @@ class AskedRanker:
             raise InvalidInput("lists in values by name need the schema of the ranker")
         return shown.arrival(self.encoder)
 
+    def checked(
+        self, log: Iterable[Entry], query_of: Callable[[Entry], Query], model: str, names_in_log: Sequence[str] = ()
+    ) -> Iterator[Entry]:
+        """Return the log, or refuse it if its first query does not have the ranker's features, items or context.
+
+        One ranker made all of the log, so its first query stands for the others; `model` is the ranker in messages.
+        """
+        entries = iter(log)
+        for first in entries:
+            query, problem = query_of(first), self.session.problem
+            by_schema = type(query.features) is SparseRows
+            if by_schema != bool(problem.n_hashed):
+                learned_kind, kind_in_log = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
+                raise InvalidInput(f"{model} learned from {learned_kind}; the log has {kind_in_log}")
+            if not by_schema:
+                # Equal numbers of features may mean something else, so names are compared where both sides tell them.
+                sides = ((problem.feature_names, problem.n_features), (names_in_log, query.features.shape[1]))
+                (learned_names, n_learned), (logged_names, n_logged) = sides
+                renamed = learned_names and logged_names and tuple(learned_names) != tuple(logged_names)
+                if n_learned != n_logged or renamed:
+                    learned, logged = (
+                        ", ".join(names) or f"{n} feature{'s' * (n != 1)} per item" for names, n in sides
+                    )
+                    raise InvalidInput(f"{model} learned from {learned}; the log has {logged}")
+            self.session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
+            return chain((first,), entries)
+        return entries
+
     def rows(
         self, log: Iterable[Arrival | ShownList], engine: Engine = LOCAL_ENGINE, watch: Watch = lambda finished: None
     ) -> Iterator[ChoiceRows]:
@@ -322,41 +350,3 @@ def _judged(entry: LoggedRanking, target: RankingPolicy, method: str, encoder: E
     both = sorted(logged.keys() | targeted.keys())
     of_log, of_target = ([parts.get(shown, 0.0) for shown in both] for parts in (logged, targeted))
     return slate_weight(ranking[:n_seen].tolist(), both, of_log, of_target, entry.query.n_items)
-
-
-def checked_first(
-    log: Iterable[Entry],
-    query_of: Callable[[Entry], Query],
-    session: Session,
-    model: str,
-    names_in_log: Sequence[str] = (),
-) -> Iterator[Entry]:
-    """Return the log, or refuse it if its first query does not have the session's features, items or context.
-
-    One ranker made all of the log, so its first query stands for the others.
-
-    Args:
-      log: The log.
-      query_of: Returns the query of an entry.
-      session: The session of the ranker.
-      model: The name of the model, for messages.
-      names_in_log: The feature names of the log.
-    """
-    entries = iter(log)
-    for first in entries:
-        query, problem = query_of(first), session.problem
-        by_schema = type(query.features) is SparseRows
-        if by_schema != bool(problem.n_hashed):
-            learned_kind, kind_in_log = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
-            raise InvalidInput(f"{model} learned from {learned_kind}; the log has {kind_in_log}")
-        if not by_schema:
-            # Equal numbers of features may mean something else, so names are compared where both sides tell them.
-            sides = ((problem.feature_names, problem.n_features), (names_in_log, query.features.shape[1]))
-            (learned_names, n_learned), (logged_names, n_logged) = sides
-            renamed = learned_names and logged_names and tuple(learned_names) != tuple(logged_names)
-            if n_learned != n_logged or renamed:
-                learned, logged = (", ".join(names) or f"{n} feature{'s' * (n != 1)} per item" for names, n in sides)
-                raise InvalidInput(f"{model} learned from {learned}; the log has {logged}")
-        session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
-        return chain((first,), entries)
-    return entries
