@@ -29,7 +29,7 @@ def _candidates(features: Floats, weights: Floats, normals: Floats, spread: floa
     directions, rankings = normals.copy(), np.empty((len(normals) + 1, len(features)), np.int64)
     rankings[0] = ranking_of(scores_of(features, weights))
     for candidate in range(len(directions)):
-        length = np.sqrt(np.sum(normals[candidate] ** 2))
+        length = np.sqrt(np.sum(normals[candidate] * normals[candidate]))
         if length > 0.0:
             directions[candidate] /= length
         rankings[candidate + 1] = ranking_of(scores_of(features, weights + spread * directions[candidate]))
