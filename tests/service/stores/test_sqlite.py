@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from itertools import pairwise
@@ -97,6 +98,24 @@ def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatc
     append(store, entry_of("ranker/a", SHOWN))
     assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
     store.close()
+
+
+def test_bytes_that_a_killed_erasure_left_behind_are_gone_after_the_next_start(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+
+    def kill(point: str) -> None:
+        if point == "amended":  # committed, with the write-ahead file as it is: what a killed process leaves
+            shutil.copytree(before, after, ignore=shutil.ignore_patterns("*-shm", "*.lock"))
+
+    store = SqliteStore(before / "rankloop.db", kill)
+    secret = Ranked("secret-name", ["0"], bytes(8), [0])
+    append(store, entry_of("ranker/a", secret))
+    store._execute_all("ranker/a", [("DELETE FROM rankloop_events WHERE entity = ?", [("ranker/a",)])], True)
+    store.close()
+    assert b"secret-name" in (after / "rankloop.db-wal").read_bytes()
+    SqliteStore(after / "rankloop.db").close()
+    assert not any(b"secret-name" in path.read_bytes() for path in after.iterdir())
 
 
 def _fail_after_commit(point: str) -> None:

@@ -110,6 +110,8 @@ class SqliteStore(base.Store):
             self._writer = undo.enter_context(closing(connect(path)))
             self._reader = undo.enter_context(closing(connect(path)))
             migrate(self._writer)
+            # A crash may have left deleted bytes in the write-ahead file.
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._writer.execute("PRAGMA busy_timeout = 0")
             self._last = super().last()
             undo.pop_all()
