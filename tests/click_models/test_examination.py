@@ -243,3 +243,27 @@ def test_pairs_that_pages_of_several_queries_share_have_no_query_of_their_own() 
     assert shared.query_ids == ("", "", "")
     apart = rows_as_log(np.arange(4), position, np.zeros(4), np.array([0, 2, 4]), ["shoes", "boots"])
     assert apart.query_ids == ("shoes", "shoes", "boots", "boots")
+
+
+def test_draws_that_follow_clicks_need_no_allowance_for_reactions():
+    """The item that was clicked last is drawn to the top more often, with a logged probability."""
+    rng, covered = np.random.default_rng(5), 0
+    rates = rng.uniform(0.1, 0.6, (30, 2))
+    for _ in range(5):
+        last, pair, clicked, propensity, queries = np.zeros(30, int), [], [], [], []
+        for page in range(3000):
+            query = page % 30
+            top = int(last[query]) if rng.random() < 0.8 else 1 - int(last[query])
+            propensity += [0.8 if top == last[query] else 0.2] * 2
+            hits = rng.random(2) < np.array([1.0, 0.4]) * rates[query, [top, 1 - top]]
+            last[query] = [top, 1 - top][int(np.argmax(hits))] if hits.any() else last[query]
+            pair += [2 * query + top, 2 * query + 1 - top]
+            clicked += hits.tolist()
+            queries.append(str(query))
+        position, offsets = np.tile([0, 1], 3000), np.arange(3001) * 2
+        log = rows_as_log(np.array(pair), position, np.array(clicked, float), offsets, queries, np.array(propensity))
+        estimate = estimate_examination(log)
+        assert estimate.evidence == "randomisation"
+        assert not estimate.reacts
+        covered += int(estimate.interval[0][1] <= 0.4 <= estimate.interval[1][1])
+    assert covered >= 4

@@ -250,11 +250,13 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
             if curve.n_clicks >= MIN_MOVED_CLICKS:
                 return curve._replace(evidence="randomisation")
     if weight is not None:
-        curve = _curve_from_moves(log, cluster, weight)
+        # Drawn positions neither react to clicks nor follow attraction once they are weighted, so no test is needed.
+        chosen = np.flatnonzero(weight)
+        curve = _Rows.of(log, log.pair, cluster, chosen, weight).curve()
         if curve.n_clicks >= MIN_MOVED_CLICKS:
             # Positions that were hardly ever drawn are missing in a finite log. What the weights have changed already
             # tells in which direction, and the effective number of rows how much may be missing.
-            change = curve.log_curve - _curve_from_moves(log, cluster, np.sign(weight)).log_curve
+            change = curve.log_curve - _Rows.of(log, log.pair, cluster, chosen).curve().log_curve
             lost = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
             covariance = curve.prior_covariance + lost**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
@@ -266,44 +268,58 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
     return curve
 
 
-def _curve_from_moves(log: ClickArrays, cluster: Ints, weight: Floats | None = None) -> Examination:
+def _curve_from_moves(log: ClickArrays, cluster: Ints) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
-    chosen = None if weight is None else np.flatnonzero(weight)
-    if weight is None and moves_smoothly(log):
-        rows = _Rows.of(log, log.pair * SHORT_EPOCHS + log.page * SHORT_EPOCHS // log.n_pages, cluster)
+    if moves_smoothly(log):
+        rows = _rows_by_epoch(log, cluster, SHORT_EPOCHS)
         curve, undivided = rows.curve(), _Rows.of(log, log.pair, cluster)
         if curve.n_clicks >= MIN_MOVED_CLICKS:
             drift_z = _drift_statistic(undivided.unit, curve.curve[undivided.position], undivided.clicked)
-            return _react(rows, curve._replace(n_epochs=SHORT_EPOCHS, is_smooth=True, drift_z=drift_z))
-    first_drift_z, is_steady = 0.0, False
+            curve = curve._replace(n_epochs=SHORT_EPOCHS, is_smooth=True, drift_z=drift_z)
+            return _allowing_for_reactions(rows, curve)
+    # The longest parts within which click rates are steady.
+    first_drift_z: float | None = None
     for n_epochs in EPOCH_CHOICES:
-        unit = log.pair * n_epochs + log.page * n_epochs // log.n_pages
-        shorter = _Rows.of(log, unit, cluster, chosen, weight)
-        within = shorter.curve()._replace(n_epochs=n_epochs)
-        if not is_steady:
-            drift_z = _drift_statistic(shorter.unit, within.curve[shorter.position], shorter.clicked)
-            first_drift_z = drift_z if n_epochs == EPOCH_CHOICES[0] else first_drift_z
-            curve, rows = within._replace(drift_z=first_drift_z), shorter
-            if curve.n_clicks < MIN_MOVED_CLICKS:
-                return curve
-            is_steady = drift_z < MIN_DRIFT_Z
-            continue
-        # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short
-        # ones. By how much both curves differ on average, in standard errors: both move with the same clusters, so the
-        # error is that of the difference of their influences and what the prior leaves of the other (Hausman's test).
-        z = 0.0
-        if log.n_positions > 1:
-            moved = (curve.influence - within.influence)[:, 1:]
-            covariance = moved.T @ moved + within.prior_covariance[1:, 1:]
-            precision = 1.0 / np.maximum(np.diag(covariance), 1e-9)
-            difference = (curve.log_curve - within.log_curve)[1:]
-            z = float(precision @ difference / np.sqrt(precision @ covariance @ precision))
+        rows = _rows_by_epoch(log, cluster, n_epochs)
+        curve = rows.curve()
+        drift_z = _drift_statistic(rows.unit, curve.curve[rows.position], rows.clicked)
+        first_drift_z = drift_z if first_drift_z is None else first_drift_z
+        curve = curve._replace(n_epochs=n_epochs, drift_z=first_drift_z)
+        if curve.n_clicks < MIN_MOVED_CLICKS:
+            return curve
+        if drift_z < MIN_DRIFT_Z:
+            break
+    # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short ones.
+    for n_shorter in filter(lambda choice: choice > curve.n_epochs, EPOCH_CHOICES):
+        shorter = _rows_by_epoch(log, cluster, n_shorter)
+        within = shorter.curve()._replace(n_epochs=n_shorter)
+        z = _mean_difference_z(curve, within)
         if within.n_clicks >= MIN_MOVED_CLICKS and (z < -MIN_EPOCH_Z or z > MIN_DRIFT_Z):
-            curve, rows = within._replace(drift_z=max(first_drift_z, abs(z))), shorter
-    return _react(rows, curve)
+            curve, rows = within._replace(drift_z=max(curve.drift_z, abs(z))), shorter
+    return _allowing_for_reactions(rows, curve)
 
 
-def _react(rows: _Rows, curve: Examination) -> Examination:
+def _rows_by_epoch(log: ClickArrays, cluster: Ints, n_epochs: int) -> _Rows:
+    """Return the rows with a unit for each pair in each part of the log in time."""
+    return _Rows.of(log, log.pair * n_epochs + log.page * n_epochs // log.n_pages, cluster)
+
+
+def _mean_difference_z(curve: Examination, within: Examination) -> float:
+    """Return how much higher a curve is on average than one from shorter parts, in standard errors (Hausman's test).
+
+    Both move with the same clusters, so the error is that of the difference of their influences and what the prior
+    leaves of the other.
+    """
+    if len(curve.log_curve) == 1:
+        return 0.0
+    moved = (curve.influence - within.influence)[:, 1:]
+    covariance = moved.T @ moved + within.prior_covariance[1:, 1:]
+    precision = 1.0 / np.maximum(np.diag(covariance), 1e-9)
+    difference = (curve.log_curve - within.log_curve)[1:]
+    return float(precision @ difference / np.sqrt(precision @ covariance @ precision))
+
+
+def _allowing_for_reactions(rows: _Rows, curve: Examination) -> Examination:
     """Return the curve from moves, by the estimator that allows for reactions where positions react to clicks."""
     reaction_z = _reaction_statistic(rows, curve)
     curve = curve._replace(evidence="moves", reaction_z=reaction_z)
