@@ -224,6 +224,6 @@ def test_a_key_beyond_its_quota_is_refused_until_the_next_day(
         assert sent == [200] * allowed + [429] * (8 - allowed)
         assert client.get("/rankers/shop", headers=owner).status_code == 200
         clock = time.time
-        monkeypatch.setattr("rankloop.service.http.middleware.time.time", lambda: clock() + 86_400)
+        monkeypatch.setattr("rankloop.service.http.keys_and_limits.time.time", lambda: clock() + 86_400)
         assert client.post("/rankers/shop/rank", json=body, headers=page).status_code == 200
         assert 'reason="key-quota"' in client.get("/metrics", headers=owner).text

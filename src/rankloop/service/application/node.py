@@ -15,7 +15,7 @@ from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
 from rankloop.service.application.jobs.history import sample_rankers
 from rankloop.service.application.learning import Learning
-from rankloop.service.application.served_rankers import Ranking
+from rankloop.service.application.live_states import Ranking
 from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter

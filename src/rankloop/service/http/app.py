@@ -15,8 +15,8 @@ from rankloop import __version__
 from rankloop.service.application.node import Node
 from rankloop.service.http.cross_origin import FEEDBACK_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse
+from rankloop.service.http.keys_and_limits import AccessMiddleware, RankloopApp
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
 from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of, response_of
 from rankloop.service.http.routes.administration import add_administration
 from rankloop.service.http.routes.monitoring import add_monitoring

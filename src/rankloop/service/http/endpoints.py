@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.middleware import FILE_MEDIA, JSON_MEDIA, JsonResponse, receive_content
+from rankloop.service.http.keys_and_limits import FILE_MEDIA, JSON_MEDIA, JsonResponse, receive_content
 from rankloop.service.http.problems import PROBLEM_MEDIA, invalid_body
 from rankloop.service.settings import Settings
 

@@ -14,7 +14,7 @@ from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.stores.base import Store
 
 if TYPE_CHECKING:
-    from rankloop.service.application.served_rankers import ServedRanker
+    from rankloop.service.application.live_states import ServedRanker
 
 SAMPLE_SECONDS = 1.0  # between two samples of a ranker
 MAX_RANKERS_AT_ONCE = 200  # that are sampled without a pause, in which requests are served

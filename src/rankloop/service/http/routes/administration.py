@@ -14,7 +14,7 @@ from rankloop.service import requests as bodies
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
-from rankloop.service.http.middleware import FILE_MEDIA, check_reach
+from rankloop.service.http.keys_and_limits import FILE_MEDIA, check_reach
 
 MAX_REPORTS_AT_ONCE = 50  # without a pause for other calls
 

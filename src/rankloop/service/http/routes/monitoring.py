@@ -19,8 +19,8 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.reports import experiment_report, ranker_report
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
+from rankloop.service.http.keys_and_limits import check_reach
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
 
 EVENT_SECONDS = 1.0  # between two events

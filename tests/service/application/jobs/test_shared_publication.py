@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankloop.service.application.jobs import publication
-from rankloop.service.application.jobs.publication import PUBLISH_COUNTS_SECONDS, PUBLISH_SECONDS, Publisher
+from rankloop.service.application.jobs.shared_publication import PUBLISH_COUNTS_SECONDS, PUBLISH_SECONDS, Publisher
 from rankloop.service.domain.projection import PublishedState
 from rankloop.service.stores.base import Lease, Publication
 

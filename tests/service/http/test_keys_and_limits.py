@@ -16,10 +16,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.errors import TooMany
-from rankloop.service.http import middleware as gate
+from rankloop.service.http import keys_and_limits as gate
 from rankloop.service.http.endpoints import Endpoints
+from rankloop.service.http.keys_and_limits import AccessMiddleware
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.settings import Settings, keys_from
 from rankloop.service.stores.sqlite import SqliteStore
