@@ -32,7 +32,7 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
     with box_over(tmp_path) as box:
         prefer(box, "knots.md", visitor="teacher")
         learned, expected = digest(box), []
-        for turn in range(12):
+        for turn in range(32):  # so many that each side wins at least once, but for one run in ten million
             shown = compared(box, "boat", f"v{turn % 3}")
             assert shown.compared
             clicks = [shown.ids[turn % 3]] if turn % 4 else []
@@ -56,7 +56,7 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
         winners = [row["winner"] for row in rows]
         counters = box._service.node.directory.ranker("search").projection.counters.comparison
         assert (winners.count("learned"), winners.count("neither"), winners.count("engine")) == tuple(counters)
-        assert winners.count("neither") == 3
+        assert winners.count("neither") == 8
         assert min(counters) > 0
         table = pq.read_table(io.BytesIO(study_parquet(iter(records(box.folder)))))
         assert {field.name: str(field.type).replace("double", "float64") for field in table.schema} == STUDY_COLUMNS

@@ -193,6 +193,9 @@ class FakeCurves:
     def of(self, stream, arm, measure, quantity):
         return np.full((3, 1), self.finals[arm.replace(" ", "_").replace(".", "_")]) + np.array([[0.0], [1e-4], [2e-4]])
 
+    def at(self, arm, measure, quantity, stream="", column=-1):
+        return self.of(stream, arm, measure, quantity)[:, column]
+
 
 def test_the_dynamic_probability_is_held_against_the_best_fixed_one():
     fixed = {"swap_0": 0.3, "swap_0_25": 0.6, "swap_0_5": 0.5, "swap_0_75": 0.4, "swap_1": 0.2}

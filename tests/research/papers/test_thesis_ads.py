@@ -138,8 +138,8 @@ def test_stochastic_steps_come_near_the_exact_solution():
 @needs_data
 def test_the_open_bandit_dataset_is_compared():
     compared = open_bandit.compared("men")
-    assert compared.own.value == pytest.approx(0.0046)
-    assert compared.own.effective_n == pytest.approx(10_000)
+    assert compared.on_policy.value == pytest.approx(0.0046)
+    assert compared.on_policy.effective_n == pytest.approx(10_000)
     finding = open_bandit.finding([compared])
     assert len(finding.tables[0].rows) == 4
 

@@ -186,6 +186,9 @@ class Curves:
     def of(self, stream, arm, measure, quantity):
         return np.array(self.ends[arm])[:, None]
 
+    def at(self, arm, measure, quantity):
+        return np.array(self.ends[arm])
+
 
 @pytest.mark.parametrize(
     ("ours", "word"), [((0.8, 0.9), "holds"), ((0.4, 0.9), "partly"), ((0.3, 0.4), "does not hold")]
