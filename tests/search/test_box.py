@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.search import SearchBox
+from rankloop.search import SearchBox, ranked_search
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.ranked_search import DAY_SECONDS, SearchResults
 from rankloop.service.application import learning
-from rankloop.service.errors import LateFeedback
+from rankloop.service.errors import LateFeedback, TooMany
 from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
     ENGINE_ORDER,
@@ -219,6 +219,28 @@ def test_the_same_again_is_learned_once(box: SearchBox) -> None:
     with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["boats.md"])
     assert (digest(box), rows_in(data(box))) == (learned, events)
+
+
+def test_only_the_undos_of_owners_count_and_the_refusal_names_its_limit(
+    box: SearchBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {visitor: box.search("boat", visitor=visitor).impression for visitor in ("ann", "bob")}
+
+    def undo(impression: str, visitor: str) -> bool:
+        return bool(box._service.call(box._search.undo(impression, "knots.md", visitor)))
+
+    monkeypatch.setattr(ranked_search, "MAX_UNDOS", 3)
+    monkeypatch.setattr(ranked_search, "MAX_UNDOS_PER_VISITOR", 2)
+    for stranger in 3 * ["", "bob", "eve"]:
+        with pytest.raises(NotFound):
+            undo(shown["ann"], stranger)
+    assert undo(shown["ann"], "ann") is False  # there is no click on it
+    assert undo(shown["ann"], "ann") is False
+    with pytest.raises(TooMany, match="a visitor may undo 2 clicks"):
+        undo(shown["ann"], "ann")
+    assert undo(shown["bob"], "bob") is False
+    with pytest.raises(TooMany, match="all visitors together may undo 3 clicks"):
+        undo(shown["bob"], "bob")
 
 
 def test_the_same_from_many_threads_is_learned_once(box: SearchBox) -> None:

@@ -122,7 +122,7 @@ class SearchBox:
                 raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
         if name := _name_of(impression):
             self._service.call(self._search.learn(name, clicked_ids))
-            self._service.call(self._search.learned())
+            self._service.call(self._search.wait_until_all_served())
 
     def undo(self, impression: SearchResults | str, id: str) -> bool:
         """Take a click on a document back, and return True where there was one."""

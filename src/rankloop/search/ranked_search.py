@@ -40,10 +40,21 @@ MAX_SHOWN = 50  # results whose clicks count
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 1e6
 MINUTE_SECONDS = 60.0
-MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # in a minute
-LEARNER = {"kind": "trusted_memory", "inner": {"kind": "click_residuals"}, "rate": 0.003, "prior": 1.0}
-LEARNER |= {"memory_rate": 0.3, "memory_prior": 0.3, "by_query": True, "full_trust_t": 5.0, "trust_prior": 5.0}
-LEARNER |= {"by_user": True, "user_prior": 0.1, "user_distrust_t": 0.3}
+MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # in a minute, the second of all visitors together
+LEARNER = {
+    "kind": "trusted_memory",
+    "inner": {"kind": "click_residuals"},
+    "rate": 0.003,
+    "prior": 1.0,
+    "memory_rate": 0.3,
+    "memory_prior": 0.3,
+    "by_query": True,
+    "full_trust_t": 5.0,
+    "trust_prior": 5.0,
+    "by_user": True,
+    "user_prior": 0.1,
+    "user_distrust_t": 0.3,  # of a ranker that remembers visitors: PERSONAL_DISTRUST_T
+}
 PERSONAL_DISTRUST_T = 2.0  # where visitors are remembered, one who differs from others has a memory of their own
 BASE_WEIGHT = 5.0
 SORTS = ("relevance", "date")
@@ -108,7 +119,8 @@ def search_session(schema: Schema, seed: int) -> Session:
 class RankedSearch:
     """A search engine and the ranker that learns its order; all calls may run at the same time.
 
-    The service of the node learns; the other arguments are those of `SearchBox`.
+    The service of the node learns; the other arguments are those of `SearchBox`. A `text` is what was typed, a
+    `query` its words as they were read, and a `question` the documents that match, with the features of the ranker.
     """
 
     def __init__(
@@ -120,7 +132,7 @@ class RankedSearch:
 
     async def begin(self) -> None:
         """Create the ranker, or go on with the existing one, which takes over fields that are new."""
-        await asyncio.to_thread(self._compile)
+        await asyncio.to_thread(self._warm_up)
         schema = search_schema(self._fields, self._remember_visitors).to_plain()
         if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
@@ -132,7 +144,7 @@ class RankedSearch:
         body = CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         await self.node.administration.create(RANKER, body)
 
-    def _compile(self) -> None:
+    def _warm_up(self) -> None:
         """Run everything once on made-up documents, so that the first visitor does not wait for compilation."""
         rows = rows_of([Candidate("a", 1.0), Candidate("b", 1.0)], np.ones((2, len(MATCHES))))
         schema, context = search_schema(), {"query": "a b", "words": ["a", "b"], "similar": ["a b"]}
@@ -144,8 +156,9 @@ class RankedSearch:
             self.engine.features(read_text("a b"), [])
 
     async def search(self, text: str, options: SearchOptions, *, compared: bool = False) -> SearchResults:
-        """Return the best documents for a query and log the list; neighbours are swapped now and then to explore.
+        """Return the best documents for a query; neighbours are swapped now and then to explore.
 
+        The list is logged, unless it is sorted by date.
         A list that is `compared` mixes the learned order with the engine's own, for a study, and is not learned from.
         """
         return await self._results(text, options, is_logged=options.sort != "date", compared=compared)
@@ -157,35 +170,35 @@ class RankedSearch:
     async def _results(self, text: str, options: SearchOptions, is_logged: bool, compared: bool) -> SearchResults:
         query = self._checked(text, options)
         body, scores = await asyncio.to_thread(self._request, query, options, is_logged)
-        ids, facts = list[str](), dict[str, Any]()
+        ids, log_fields = list[str](), dict[str, Any]()
         if body.items and is_logged:
             answer = await self.node.ranking.rank(RANKER, body, compared=compared)
             ids = list(map(str, answer.ranking))
-            facts = {"impression": answer.impression, "state": answer.state, "compared": compared}
+            log_fields = {"impression": answer.impression, "state": answer.state, "compared": compared}
         elif body.items:
             runtime = self.node.directory.ranker(RANKER)
             request = query_request(body, runtime.config, MAX_CANDIDATES)
             ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
-            facts = {"state": runtime.published.number}
+            log_fields = {"state": runtime.published.number}
         if options.sort == "date":
             documents = await asyncio.to_thread(documents_of, self.engine, query, ids)
             ids.sort(key=lambda id: -documents[id].at if id in documents else 0.0)
         results = await asyncio.to_thread(self._with_texts, query, options, ids[: options.n], scores)
-        return replace(results, **facts)
+        return replace(results, **log_fields)
 
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """Take clicks on a list, as ids or as weights by id; where nothing more will come, learn from it now.
 
-        The verdict is taken, closed (it is learned from) or repeated (the clicks were there already).
+        The verdict is accepted, closed (it is learned from) or repeated (the clicks were there already).
         """
         values: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
         body = FeedbackBody(impression, clicks=values, final=final)
         return (await self.node.feedback.receive(RANKER, body)).verdict
 
-    async def learned(self) -> None:
+    async def wait_until_all_served(self) -> None:
         """Wait until all clicks so far are served."""
         last = await asyncio.to_thread(self.node.store.last)
-        await self.node.learning.served(f"ranker/{RANKER}", last, MAX_WAIT_SECONDS)
+        await self.node.learning.wait_until_served(f"ranker/{RANKER}", last, MAX_WAIT_SECONDS)
 
     async def undo(self, impression: str, id: str, visitor: str | None = None) -> bool:
         """Take a click back, learned from or not; the visitor asks for it, None for the owner, who may undo any click.
@@ -193,16 +206,21 @@ class RankedSearch:
         Visitors may undo a few of their own clicks in a minute, because each learns again what came after.
         """
         if visitor is not None:
-            now = time.monotonic()
-            while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
-                self._undos.popleft()
-            if [by for _, by in self._undos].count(visitor) >= MAX_UNDOS_PER_VISITOR or len(self._undos) >= MAX_UNDOS:
-                raise TooMany(f"visitors may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
-            self._undos.append((now, visitor))
             shown = await self.node.ranking.logged_ranking(f"ranker/{RANKER}", impression)
             if shown is None or not visitor or shown.user != visitor:
                 raise NotFound("no list of this name was shown to you: only your own clicks can be undone")
+            self._count_undo(visitor)
         return await self.node.administration.retract(RANKER, impression, id)
+
+    def _count_undo(self, visitor: str) -> None:
+        now = time.monotonic()
+        while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
+            self._undos.popleft()
+        if [by for _, by in self._undos].count(visitor) >= MAX_UNDOS_PER_VISITOR:
+            raise TooMany(f"a visitor may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
+        if len(self._undos) >= MAX_UNDOS:
+            raise TooMany(f"all visitors together may undo {MAX_UNDOS} clicks in a minute: try again later")
+        self._undos.append((now, visitor))
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
         """Return the contribution of each feature of a document to its score now, the largest first."""
@@ -224,12 +242,12 @@ class RankedSearch:
             await asyncio.to_thread(self.engine.past_queries.forget, name)
         return count
 
-    def _request(self, query: TextQuery, options: SearchOptions, logged: bool) -> tuple[RankBody, dict[str, float]]:
+    def _request(self, query: TextQuery, options: SearchOptions, is_logged: bool) -> tuple[RankBody, dict[str, float]]:
         context = {"segment": options.segment} if options.segment and self._fields else {}
         if self._remember_visitors and options.visitor:
             context["visitor"] = options.visitor
         question = question_of(self.engine, query, MAX_CANDIDATES, self._fields, context)
-        if logged and question.rows and isinstance(self.engine, LocalEngine):
+        if is_logged and question.rows and isinstance(self.engine, LocalEngine):
             self.engine.remember(query)
         items = [Item(id, row) for id, row in question.rows.items()]
         return RankBody(items, question.query_id, question.context, user=options.visitor), question.scores
@@ -247,7 +265,8 @@ class RankedSearch:
             if id in documents:  # It may be gone since the engine found it.
                 title, at, fields = documents[id].title, documents[id].at, documents[id].fields
                 results.append(SearchResult(id, title, text, highlights, scores[id], at, fields, id in by_meaning))
-        counts, age_seconds = (getattr(self.engine, name, None) for name in ("facets", "age_seconds"))
+        counts = getattr(self.engine, "facets", None)
+        age_seconds = getattr(self.engine, "age_seconds", None)
         return SearchResults(
             query=query.text,
             results=tuple(results),

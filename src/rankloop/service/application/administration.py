@@ -367,7 +367,7 @@ class Administration:
         written = await self.node.log.append(entry_of(entity, event, snapshot)._replace(unless_after=unless_after))
         if written.verdict != "changed":
             await self._directory.refresh(entity)
-            await self.node.learning.served(entity, written.seq, MAX_WAIT_SECONDS)
+            await self.node.learning.wait_until_served(entity, written.seq, MAX_WAIT_SECONDS)
             if controls_learning:
                 await self._published(entity, written.seq)
         return written.seq
@@ -395,7 +395,7 @@ class Administration:
         async with self._amending:
             amendment = await asyncio.to_thread(prepare)
             async with node.log.holding(entity):
-                await node.learning.served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
+                await node.learning.wait_until_served(entity, await asyncio.to_thread(store.last), MAX_WAIT_SECONDS)
                 await node.log.append(None)  # a snapshot that was due with the last event is in the log now
                 removal = await asyncio.to_thread(change, amendment)
                 if removal.events:

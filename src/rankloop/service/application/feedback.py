@@ -55,5 +55,5 @@ class FeedbackIntake:
             self.unknown[entity] += 1
             raise
         if written.verdict == CLOSED:
-            await self.node.learning.served(entity, written.seq)
+            await self.node.learning.wait_until_served(entity, written.seq)
         return written.verdict

@@ -443,7 +443,7 @@ class Learning:
         self.worker = LearnerWorker(node.store, node.log, partitions, self._receive)
         self.learns = self.worker.learns
 
-    def served(self, entity: str, seq: int, seconds: float = SERVED_SECONDS) -> Awaitable[None]:
+    def wait_until_served(self, entity: str, seq: int, seconds: float = SERVED_SECONDS) -> Awaitable[None]:
         """Wait at most so long until an event is in the served state, if this process learns the entity, or any."""
         waiter = Waiter(entity, seq, time.monotonic() + seconds, self._loop.create_future())
         if self._served >= seq or not self._is_learned(entity):
@@ -465,7 +465,7 @@ class Learning:
         for entity in (f"ranker/{name}", f"experiment/{name}"):
             if self.learns(entity):
                 if entity in node.directory.entities:
-                    await self.served(entity, await asyncio.to_thread(node.store.last))
+                    await self.wait_until_served(entity, await asyncio.to_thread(node.store.last))
             elif node.store.shared:
                 await node.directory.refresh(entity)
 
@@ -473,7 +473,7 @@ class Learning:
         """Serve the newest states and counts of what is learned here, for metrics and the event stream."""
         store, leases = self.node.store, self.worker.leases
         if leases.held:
-            await self.served("", await asyncio.to_thread(store.last))
+            await self.wait_until_served("", await asyncio.to_thread(store.last))
         if is_shared(store):
             self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
         else:
