@@ -163,6 +163,19 @@ def test_a_step_is_at_most_three_mean_steps(inner: str) -> None:
         assert after.typical_step == pytest.approx(np.mean(lengths or [0.0]))
 
 
+def test_a_shortened_step_of_a_belief_stays_short() -> None:
+    """What rankings are drawn from is shortened with the weights, or the next visit would bring the step back."""
+    session, rng = robust("linear_thompson", n_features=3), np.random.default_rng(0)
+    for visit_number in range(51):
+        features, is_bad = rng.normal(size=(10, 3)), visit_number == 50
+        query = Query.of(50.0 * features if is_bad else features)
+        liked = np.flatnonzero(features[:, 0] < -0.5 if is_bad else features[:, 0] > 0.5)
+        session.learn(query, session.rank(query), Clicks(liked, np.full(len(liked), 20.0 if is_bad else 1.0)))
+    belief = session.state.inner
+    assert session.state.capped >= 1
+    assert np.allclose(np.linalg.solve(belief.precision, belief.moment), belief.weights)
+
+
 def test_a_ranker_is_robust_and_says_its_own_kind() -> None:
     ranker = Ranker("3pr", features=["a", "b"])
     assert isinstance(ranker.session.learner, Robust)

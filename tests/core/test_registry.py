@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from time import process_time
 from typing import Literal
 
 import numpy as np
@@ -128,6 +129,12 @@ def test_few_names_are_all_told_and_many_alike_are_none():
     assert nearest("zebra", ["fast", "slow"]) == "; there is fast, slow"
     assert nearest("figure-9", [f"figure-{number}" for number in range(8)]).startswith("; there is figure-0, figure-1")
     assert nearest("anything", []) == ""
+
+
+def test_a_very_long_name_is_not_compared_in_full():
+    start = process_time()
+    nearest("x" * 1_000_000, [entry.kind for entry in entries("learner")])
+    assert process_time() - start < 0.5
 
 
 def test_an_unknown_category_gets_the_nearest():

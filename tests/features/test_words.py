@@ -1,6 +1,7 @@
 """Words and normal forms, written down: another Python or platform that reads a text otherwise would fail here."""
 
 import unicodedata
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,15 @@ def test_words(text, words):
 )
 def test_normal_form(text, form):
     assert normal_form(text) == form
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73\u0f74", "\u0301\uff9e", "\u05ae\u0301"])
+def test_many_marks_take_linear_time(marks):
+    """The library sorts the marks of a letter in quadratic time: 20 s for these, in which nothing else runs."""
+    text, start = f"a{marks * 50_000} b", process_time()
+    assert words_of(text)[-1] == normal_form(text)[-1] == "b"
+    assert process_time() - start < 2
+    assert normal_form(normal_form(text)) == normal_form(text)
 
 
 @given(st.text(st.characters(max_codepoint=127)))

@@ -275,6 +275,7 @@ def test_the_rest_of_a_large_message_is_left_out(monkeypatch: pytest.MonkeyPatch
     assert [len(data) for _, data in messages_of(io.BytesIO(large))] == [98, 15]
 
 
+MIXED = b"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n"
 HOSTILE = {
     "nested svg": (read_html, lambda n: b"<svg>" * n),
     "svg and other ends": (read_html, lambda n: b"<svg>" * n + b"</p></svgg></math>" * n),
@@ -291,12 +292,16 @@ HOSTILE = {
     "ticks": (read_restructured, lambda n: b"`a :b:`" * n),
     "mail parts": (
         read_email,
-        lambda n: b"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\na\n" * n,
+        lambda n: MIXED + b"--b\n\na\n" * n,
     ),
     "mail levels": (
         read_email,
         lambda n: b"Subject: a\n" + b"Content-Type: multipart/mixed; boundary=b\n\n--b\n" * n,
     ),
+    "mail type": (read_email, lambda n: b"Subject: a\nContent-Type: text/html; charset=" + b"[\t" * n),
+    "mail types": (read_email, lambda n: MIXED + b"--b\nContent-Type: x=a tags: tags: \n\na\n" * n),
+    "mail sender": (read_email, lambda n: b"From: " + b"a," * n + b"\n\nb"),
+    "mail disposition": (read_email, lambda n: b"Content-Disposition: " + b"a ;" * n + b"\n\nb"),
     "mail charset": (
         read_email,
         lambda n: b"Subject: a\nContent-Type: text/plain; charset=punycode\n\n" + b"\xe4" * 3 * n,

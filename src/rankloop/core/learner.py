@@ -507,6 +507,9 @@ class Robust(StateWrapper):
         inner, n_steps, is_capped = state.inner, state.n_steps + 1, length > max_length
         if is_capped:
             inner = with_in_layers(inner, name, weights)
+            precision = from_layers(inner, "precision")
+            if precision is not None:  # Rankings are drawn from precision · mean, which must be that of the new mean.
+                inner = with_in_layers(inner, "moment", precision @ weights)
             if name == "newest":  # the mean of the steps moves less by the same share
                 mean, share = from_layers(old_inner, "weights"), max_length / length
                 inner = with_in_layers(inner, "weights", mean + (from_layers(inner, "weights") - mean) * share)

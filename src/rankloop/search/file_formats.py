@@ -256,6 +256,7 @@ def _unmarked(title: str) -> str:
 
 MAX_MESSAGE = 20 * 1024**2  # bytes of a message that are read
 MAX_MAIL_PARTS, MAX_MAIL_LEVELS = 1_000, 20
+MAX_HEADER_CHARACTERS = 500
 MAIL_PART = re.compile(rb"^--[^\n]{1,100}$|^content-type:\s{0,9}multipart/", re.I | re.M)
 MAX_LINE = 64 * 1024
 MAX_HEADERS = 64 * 1024
@@ -263,13 +264,21 @@ MAILBOX_START = re.compile(rb"From [^\n]{1,200}\r?\n[!-9;-~]{1,80}:")
 MESSAGE_ID = re.compile(rb"^Message-ID:\s{0,9}<([!-;=?-~]{1,120})>", re.I | re.M)
 
 
+class _ShortHeaders(policy.EmailPolicy):
+    """Headers up to a length, since the library parses them in quadratic time; the types of parts stay unparsed."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        value = value[:MAX_HEADER_CHARACTERS]
+        return value if name.lower() == "content-type" else super().header_fetch_parse(name, value)
+
+
 def read_email(data: bytes) -> FileText:
     """Read an e-mail: subject and text, or that of its HTML. Attachments are left out."""
     try:
-        message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(_few_parts(data))
+        message: Any = BytesParser(_class=EmailMessage, policy=_ShortHeaders()).parsebytes(_few_parts(data))
         if not message.keys():
             raise InvalidInput("it is not an e-mail")
-        part: Any = message.get_body(("plain", "html"))
+        part = message.get_body(("plain", "html"))
         content = ""
         if part is not None:
             payload = part.get_payload(decode=True) or b""

@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import xxhash
+
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import missing_extra_message
 from rankloop.search.file_formats import FileText, html_text
@@ -104,9 +106,13 @@ class OfficeReader:
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
         self._max_seconds, self._max_memory = max_seconds, max_memory
         self._process: Any = None
+        self._ended_on = set[bytes]()  # hashes of files that ended the process; they are not tried again
 
     def read(self, suffix: str, data: bytes) -> FileText:
         """Return title and text of a file with one of the suffixes of `OFFICE_READERS`, or say why that fails."""
+        file_hash = xxhash.xxh3_128_digest(data)
+        if file_hash in self._ended_on:
+            raise InvalidInput("it took too long or too much memory when it was read before")
         if self._process is None:
             # `multiprocessing` would run the user's script again in the new process, unless it has a main guard.
             code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({self._max_memory})"
@@ -120,6 +126,7 @@ class OfficeReader:
             answer = json.loads(process.stdout.readline())
         except (ValueError, OSError):
             self.close()
+            self._ended_on.add(file_hash)
             if time.monotonic() - begin >= self._max_seconds:
                 raise InvalidInput(f"it took longer than {self._max_seconds:g} seconds to read") from None
             raise InvalidInput("it could not be read: the reader crashed or needed too much memory") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, bu
 from rankloop.core.registry import unregister
 from rankloop.core.saved_session import save
 from rankloop.learners.fair_pairs import FairPairs
+from rankloop.service.application import live_states
 from rankloop.service.application.rebuild import replay_records
-from tests.service.cases import Location, learn, report, running
+from tests.service.cases import Location, learn, rank, report, running
 from tests.service.processes import only_line, served
 
 PROBLEM = {"feature_names": ["price", "rating", "age"]}
@@ -93,3 +95,21 @@ def test_a_start_without_its_module_is_one_line(location: Location) -> None:
     for workers in ("1", "2") if location.store else ("1",):
         done = served("--data", str(location.data), "--workers", workers, store=location.store)
         assert (done.returncode, bool(said.fullmatch(only_line(done)))) == (2, True)
+
+
+def test_long_texts_are_read_beside_other_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of 100,000 ligatures takes seconds, in which no other call was answered."""
+    threads, read = list[int](), live_states.query_request
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return read(*arguments)
+
+    monkeypatch.setattr(live_states, "query_request", noted)
+    schema = {"features": {"title": {"kind": "words"}}}
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json={"learner": "click_residuals", "problem": {"schema": schema}})
+        for title in ("\ufdfa", "\ufdfa" * 6_000, "a" * 90_000):
+            rank(client, items=[{"id": "a", "features": {"title": title}}])
+    loop, thread, loop_again = threads
+    assert loop == loop_again != thread

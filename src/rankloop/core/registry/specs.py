@@ -14,6 +14,7 @@ MAX_LISTED_NAMES = 24  # an error message lists all valid names up to this numbe
 MIN_SIMILARITY = 0.6  # of a name that is suggested, from 0 to 1
 MAX_SIMILARITY_GAP = 0.1  # to the most similar name, for others that are suggested, too
 MAX_SUGGESTIONS = 3
+MAX_COMPARED_CHARACTERS = 200  # of a name that is wrong: longer ones take seconds
 TEXTS_AND_BOOLEANS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")
 
 
@@ -56,7 +57,7 @@ def nearest(name: str, valid: Any) -> str:
       name: The name that is wrong.
       valid: The valid names.
     """
-    names = [str(candidate) for candidate in valid]
+    names, name = [str(candidate) for candidate in valid], name[:MAX_COMPARED_CHARACTERS]
     alike = {each: difflib.SequenceMatcher(None, each.lower(), name.lower()).ratio() for each in names}
     best = max(alike.values(), default=0.0)
     close = sorted((each for each in alike if alike[each] >= best - MAX_SIMILARITY_GAP), key=lambda each: -alike[each])

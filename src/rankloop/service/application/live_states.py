@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 DCG_DISCOUNTS = discounts(1000)  # of lists up to this length
 MAX_FEATURE_VALUES = 16_000_000  # of the items of a ranking: 128 MB
 MAX_NAMED_VALUES = 2_000_000  # with a schema, whose encoder reads each
+NUMBERS_PER_CHARACTER = 10  # that take as long to read as one character beyond ASCII
 NUMBER_TYPES = {float, int}
 
 
@@ -189,6 +190,13 @@ class ServedRanker:
         return ranked
 
 
+def _n_characters(body: RankBody) -> int:
+    """Return the number of characters in texts that are not ASCII, whose normal form takes longest."""
+    rows = [body.context, *(item.features for item in body.items)]
+    values = (value for row in rows if isinstance(row, dict) for value in row.values() if type(value) is str)
+    return sum(len(value) for value in values if not value.isascii())
+
+
 def _generator_of(seed: int, impression: str, purpose: str = "") -> Generator:
     """Return the random generator of an impression, so that no process needs to know the draws of others."""
     key = blake2b(f"{seed} {impression} {purpose}".encode(), digest_size=16).digest()
@@ -248,6 +256,7 @@ class Ranking:
         config, catalogue, max_items = runtime.config, runtime.catalogue, self.node.settings.max_items
         try:
             n_values = (len(body.items) + len(body.ids)) * config.adapter.n_features
+            n_values += NUMBERS_PER_CHARACTER * _n_characters(body) if config.encoders else 0
             if n_values > MAX_NUMBERS_AT_ONCE:  # it would block the event loop
                 return await asyncio.to_thread(query_request, body, config, max_items, catalogue)
             return query_request(body, config, max_items, catalogue)
