@@ -134,3 +134,18 @@ def test_documents_of_user_behavior_insights_are_recognised():
 def test_all_missing_columns_are_named_at_once() -> None:
     with pytest.raises(InvalidInput, match="--column list=NAME --column position=NAME --column click=NAME "):
         read_log({"SuchID": ["a"], "ArtikelNr": ["x"], "Rang": [1], "Geklickt": [1]})
+
+
+def test_names_that_exports_use_are_recognised() -> None:
+    head = ("search_id", "user_token", "ts", "keyword", "rank", "product_code", "list_price", "clicked", "ordered")
+    log = read_log({name: [1] for name in head}, kind="lists")
+    assert log.columns[:6] == ("search_id", "keyword", "product_code", "rank", "clicked", "ts")
+    assert (log.columns.user, log.columns.purchase, log.columns.price) == ("user_token", "ordered", "list_price")
+    assert not log.notes
+    camel = read_log({"SearchId": [1], "SearchTerm": ["a"], "ArticleNo": [7], "Rank": [1], "IsClick": [0]})
+    assert camel.columns[:5] == ("SearchId", "SearchTerm", "ArticleNo", "Rank", "IsClick")
+
+
+def test_a_log_without_queries_says_so() -> None:
+    log = read_log({"search_id": [1], "wanted": ["lamp"], "sku": ["a"], "rank": [1], "clicked": [0]})
+    assert "add --column query=NAME" in log.notes[0]

@@ -1,6 +1,7 @@
 """Roles of the columns of a log: as named, or as usual names suggest."""
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,19 +11,42 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 
+
+def _identifiers(*things: str) -> tuple[str, ...]:
+    """Return the usual names of what identifies a thing, such as product_code for a product."""
+    endings = ("token", "hash", "uuid", "guid", "code", "number", "no", "nr", "key", "ref", "sku")
+    return tuple(f"{thing}_{ending}" for thing in things for ending in endings)
+
+
 # Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
 CLICK_NAMES = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
 POSITION_NAMES = ("position", "place", "slot")
 AD_NAMES = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
-QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
-SESSION_NAMES = ("session", "session_id", "visit", "visit_id", "sid")
-USER_NAMES = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")  # no features of an item
+SEARCH_TEXT_NAMES = (
+    "search_phrase",
+    "search_keyword",
+    "search_text",
+    "searchterm",
+    "keyword",
+    "keywords",
+    "query_text",
+)
+QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term", *SEARCH_TEXT_NAMES)
+SESSION_NAMES = ("session", "session_id", "visit", "visit_id", "sid", *_identifiers("session", "visit"))
+USERS = ("user", "visitor", "customer", "client", "shopper", "member", "account")
+USER_NAMES = ("user", "visitor", *(f"{user}_id" for user in USERS), *_identifiers(*USERS))  # no features of an item
 LIST_NAMES = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
-MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id")
+MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id", *_identifiers("search", "request", "list"))
 ITEM_NAMES = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
 PUBLIC_ITEM_NAMES = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
 SHOP_ITEM_NAMES = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id")
-MORE_ITEM_NAMES = (*SHOP_ITEM_NAMES, *PUBLIC_ITEM_NAMES, "url", "id")
+MORE_ITEM_NAMES = (
+    *SHOP_ITEM_NAMES,
+    *_identifiers("product", "item", "article", "document"),
+    *PUBLIC_ITEM_NAMES,
+    "url",
+    "id",
+)
 PROPENSITY_NAMES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 CHOICE_GUESSES = {  # in a log of single choices
@@ -35,11 +59,11 @@ CHOICE_GUESSES = {  # in a log of single choices
 # In a log of lists. The last names of a role count only where no column has a better one.
 LIST_GUESSES = {
     "list": (*LIST_NAMES, *MORE_LISTS, *SESSION_NAMES, "query_id", *QUERY_NAMES),
-    "query": ("query", "user_query", "search_query", "search_term", "query_id", "qid"),
+    "query": ("query", "user_query", "search_query", "search_term", *SEARCH_TEXT_NAMES, "query_id", "qid"),
     "item": (*ITEM_NAMES, *MORE_ITEM_NAMES),
     "position": (*POSITION_NAMES, "pos", "rank", "ordinal"),
     "click": (*CLICK_NAMES, "is_clicked", "was_clicked", "has_click"),
-    "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "date"),
+    "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "ts", "created_at", "date"),
     "propensity": PROPENSITY_NAMES,
 }
 SALE_NAMES = ("purchased", "purchase", "purchases", "bought", "is_purchase", "converted", "conversion", "is_conversion")
@@ -51,7 +75,7 @@ SECOND_ROLES = {
     "weight": CLICK_WEIGHTS,
     "purchase": (*SALE_NAMES, "ordered", *BOOKING_NAMES),
     "revenue": ("revenue", "gmv", "order_value", "turnover", "amount", "sales_value", "gross_bookings_usd"),
-    "price": ("price", "unit_price", "sale_price", "item_price", "product_price", "price_usd"),
+    "price": ("price", "unit_price", "sale_price", "item_price", "product_price", "list_price", "price_usd"),
 }
 LIST_ROLES = (*LIST_GUESSES, *SECOND_ROLES)
 ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *CHOICE_GUESSES)))
@@ -211,8 +235,8 @@ def learned_from(
 
 
 def plain_name(name: str) -> str:
-    """Spell a name so that "Shown Ad" and "shown-ad" are shown_ad."""
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
+    """Spell a name so that "Shown Ad", "shown-ad" and "ShownAd" are shown_ad."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[ -]", "_", name.strip()).lower()
 
 
 def click_number(value: Any) -> Any:

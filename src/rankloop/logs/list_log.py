@@ -26,7 +26,7 @@ NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
 LOGGED_SCORE = "logged_score"  # a field with this name has minus the position, from 1, as its value in a log
 NO_ITEM = (
     "{} has no column that names the items (such as item, product_id or sku), so that clicks cannot be counted "
-    "by item; add --column item=NAME"
+    "by item; it has {}: add --column item=NAME"
 )
 
 
@@ -284,7 +284,7 @@ class ListLog:
     def clicks(self) -> ClickArrays:
         """Return the arrays that click models are fitted to; refused if the log does not say which item is which."""
         if self.item is None:
-            raise InvalidInput(NO_ITEM.format(self.name))
+            raise InvalidInput(NO_ITEM.format(self.name, ", ".join(self.values)))
         sessions, visitors = None, [user or session for user, session in zip(self.user, self.session)]
         if any(name is not None for name in visitors):
             sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(visitors)]

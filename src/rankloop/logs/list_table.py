@@ -150,6 +150,11 @@ def read_list_table(
     notes = [f"{bad_rows.n_skipped:,} bad rows were left out"] if bad_rows.n_skipped else []
     if source.encoding != "utf-8":
         notes.append(f"{source.name} is not UTF-8, so it was read as {source.encoding}")
+    if not roles.query:
+        notes.append(
+            "no column names what was searched for, so clicks on an item count alike for all pages; "
+            "if the log has one, add --column query=NAME"
+        )
     log = replace(
         _list_log(source.name, roles, offsets, values, numbers),
         n_repeated=int((~kept).sum()),
