@@ -27,8 +27,8 @@ EVIDENCE_WORDS: dict[EvidenceKind, str] = {
     "items": "from items that stood at several positions for different queries, which widens the interval",
     "none": "a guess: hardly any item that was clicked stood at two positions for the same query",
 }
-MIN_CLUSTERS = 50  # a query with more than this share of the pages is split by time
-MIN_MOVED_CLICKS = 20  # on items that moved; with fewer the curve is a guess
+MIN_CLUSTERS = 50  # a query with more than one in so many of the pages is split by time
+MIN_MOVED_CLICKS = 20  # on what moved; with fewer the next weaker evidence counts: pairs, then items, then a guess
 MAX_FREE_POSITIONS = 10  # the first positions have a coefficient each; below, examination is interpolated
 NODE_RATIO = 1.3  # distance of further nodes
 PRIOR_DECAY = 0.9  # the prior: position k is examined as k to minus this power
@@ -185,10 +185,10 @@ def resampling_clusters(log: ClickArrays) -> Ints:
     size = max(1, int(np.ceil(log.n_pages / MIN_CLUSTERS)))
     order = np.argsort(query, kind="stable")
     starts = np.cumsum(counts) - counts
-    turn = np.empty(len(query), np.int64)
-    turn[order] = np.arange(len(query)) - starts[query[order]]
+    rank_in_query = np.empty(len(query), np.int64)
+    rank_in_query[order] = np.arange(len(query)) - starts[query[order]]
     parts = np.maximum(1, np.ceil(counts / size).astype(np.int64))
-    block = turn * parts[query] // counts[query]
+    block = rank_in_query * parts[query] // counts[query]
     return np.unique(query * (int(parts.max()) + 1) + block, return_inverse=True)[1].astype(np.int64)
 
 
@@ -199,7 +199,7 @@ class _Rows(NamedTuple):
     position: Ints
     clicked: Floats
     cluster: Ints
-    of_page: Ints  # the cluster of each page of the log
+    cluster_of_page: Ints  # of all pages of the log
     n_positions: int
     weight: Floats | None
 
@@ -214,21 +214,30 @@ class _Rows(NamedTuple):
             position=log.position[order],
             clicked=log.clicked[order],
             cluster=cluster[page[order]],
-            of_page=cluster,
+            cluster_of_page=cluster,
             n_positions=log.n_positions,
             weight=None if weight is None else weight[order],
         )
 
     @property
     def n_clusters(self) -> int:
-        return int(self.of_page.max()) + 1
+        return int(self.cluster_of_page.max()) + 1
 
     def curve(self) -> Examination:
         """Return the curve by the conditional likelihood."""
         cells = UnitCells.of_rows(self.unit, self.position, self.cluster, self.clicked, self.n_clusters, self.weight)
         design = position_design(self.n_positions)
-        curve = fit_conditional(cells, design, position_prior(self.n_positions)).in_terms_of(design)
-        return Examination(*curve, self.of_page, "none", cells.n_units, int(cells.clicks.sum()))
+        fit = fit_conditional(cells, design, position_prior(self.n_positions))
+        log_curve, influence, prior_covariance = fit.in_terms_of(design)
+        return Examination(
+            log_curve=log_curve,
+            influence=influence,
+            prior_covariance=prior_covariance,
+            cluster=self.cluster_of_page,
+            evidence="none",
+            n_units=cells.n_units,
+            n_clicks=int(cells.clicks.sum()),
+        )
 
 
 def estimate_examination(log: ClickArrays, base_position: Ints | None = None) -> Examination:
@@ -257,8 +266,8 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
             # Positions that were hardly ever drawn are missing in a finite log. What the weights have changed already
             # tells in which direction, and the effective number of rows how much may be missing.
             change = curve.log_curve - _Rows.of(log, log.pair, cluster, chosen).curve().log_curve
-            lost = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
-            covariance = curve.prior_covariance + lost**2 * np.outer(change, change)
+            missing_share = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
+            covariance = curve.prior_covariance + missing_share**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
     if positions_follow_users(log):
         return _curve_from_moves(pairs_by_user(log), cluster)._replace(by_user=True)
@@ -289,7 +298,8 @@ def _curve_from_moves(log: ClickArrays, cluster: Ints) -> Examination:
             return curve
         if drift_z < MIN_DRIFT_Z:
             break
-    # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short ones.
+    # Where items rise as they become more attractive, moves tell a steeper curve over long times than over short ones:
+    # z is below 0. A difference in the other direction is less to be expected, so it needs as much evidence as a drift.
     for n_shorter in filter(lambda choice: choice > curve.n_epochs, EPOCH_CHOICES):
         shorter = _rows_by_epoch(log, cluster, n_shorter)
         within = shorter.curve()._replace(n_epochs=n_shorter)
@@ -418,8 +428,8 @@ def _drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:
     """
     n_units = int(unit[-1]) + 1
     counts = np.bincount(unit, minlength=n_units)
-    turn = np.arange(len(unit)) - (np.cumsum(counts) - counts)[unit]
-    early = (2 * turn < counts[unit]).astype(np.float64)
+    rank_in_unit = np.arange(len(unit)) - (np.cumsum(counts) - counts)[unit]
+    early = (2 * rank_in_unit < counts[unit]).astype(np.float64)
     total, clicks = np.bincount(unit, theta, n_units), np.bincount(unit, clicked, n_units)
     share = np.bincount(unit, theta * early, n_units) / np.maximum(total, 1e-300)
     variance = clicks * share * (1.0 - share) * (counts - clicks) / np.maximum(counts - 1.0, 1.0)
@@ -480,11 +490,11 @@ def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
 
     by_cluster, _ = moments(coefficients)
     spread = by_cluster.T @ by_cluster
-    weight = inverse_of(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)) + 1e-12)
+    moment_weight = inverse_of(spread + 1e-6 * np.trace(spread) / len(spread) * np.eye(len(spread)) + 1e-12)
     for _ in range(MAX_NEWTON_ROUNDS):
         by_cluster, derivative = moments(coefficients)
-        curvature = derivative.T @ weight @ derivative + prior.precision
-        slope = derivative.T @ weight @ by_cluster.sum(axis=0) + prior.precision @ (coefficients - prior.mean)
+        curvature = derivative.T @ moment_weight @ derivative + prior.precision
+        slope = derivative.T @ moment_weight @ by_cluster.sum(axis=0) + prior.precision @ (coefficients - prior.mean)
         step = -np.linalg.solve(curvature, slope)
         step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-12))
         coefficients = coefficients + step
@@ -493,7 +503,7 @@ def _forward_curve(rows: _Rows, curve: Examination) -> Examination:
     inverse = inverse_of(curvature)
     return curve._replace(
         log_curve=np.clip(design @ coefficients, -MAX_LOG_CURVE, MAX_LOG_CURVE),
-        influence=-by_cluster @ weight @ derivative @ inverse @ design.T,
+        influence=-by_cluster @ moment_weight @ derivative @ inverse @ design.T,
         prior_covariance=design @ inverse @ prior.precision @ inverse @ design.T,
         reacts=True,
     )
