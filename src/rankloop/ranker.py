@@ -20,7 +20,7 @@ from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_page, receipt_type, with_receipt
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
-from rankloop.core.types import Decision, Problem, Query
+from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.core.weight_table import with_columns
 from rankloop.features import explanation
 from rankloop.features.counters import ClickCounters
@@ -36,8 +36,8 @@ from rankloop.outcomes import declared_outcomes
 MAX_RECENT_RANKINGS = 20  # `weights` of a ranker with a schema lists the values of these
 
 
-class Sizes(TypedDict, total=False):
-    """Sizes of a problem that a ranker takes."""
+class ProblemOptions(TypedDict, total=False):
+    """Options of the problem that a ranker takes."""
 
     shown: int | None
     depth: int | None
@@ -45,7 +45,7 @@ class Sizes(TypedDict, total=False):
 
 
 class Ranker:
-    """A ranking that learns from feedback, by item ids and feature names.
+    """Orders items and learns from feedback, by item ids and feature names.
 
     Call `rank` to get an order to show, and `learn` when feedback comes, at any later time.
 
@@ -102,27 +102,30 @@ class Ranker:
         base: str | None = None,
         seed: int = 0,
         outcomes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-        **sizes: Unpack[Sizes],
+        **sizes: Unpack[ProblemOptions],
     ) -> None:
-        for name in sizes.keys() - Sizes.__annotations__.keys():
+        for name in sizes.keys() - ProblemOptions.__annotations__.keys():
             raise TypeError(f"Ranker has no argument {name!r}")
-        declared, listed = declared_outcomes(outcomes), _distinct(items, "items")
-        notes = {"items": listed, "outcomes": declared.to_plain()}
-        schema, recipe, n_items = schema_of(features, context, crosses), build(learner, "learner"), len(listed) or None
-        declared.check_learned_by(recipe)
+        declared, item_ids = declared_outcomes(outcomes), _distinct(items, "items")
+        notes = {"items": item_ids, "outcomes": declared.to_plain()}
+        schema, n_items = schema_of(features, context, crosses), len(item_ids) or None
+        built_learner = build(learner, "learner")
+        declared.check_learned_by(built_learner)
         if schema is not None:
-            recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
-            self._open(Session(recipe, schema.problem(n_items=n_items, **sizes), seed), notes, [schema])
+            built_learner = with_hashed(
+                built_learner if base is None else BaseScore(inner=built_learner, feature=schema.slot(base))
+            )
+            self._set_session(Session(built_learner, schema.problem(n_items=n_items, **sizes), seed), notes, [schema])
             return
         names, columns = _distinct(features, "features"), _distinct(context, "context")
         problem = Problem(len(names), n_items, len(columns), feature_names=tuple(names), **sizes)
-        check_uses_context(recipe, len(columns))
+        check_uses_context(built_learner, len(columns))
         if base is not None:
             if base not in names:
                 raise InvalidInput(f"base = {base!r:.60} must be one of the features")
-            recipe = BaseScore(inner=recipe, feature=names.index(base))
-        recipe = with_robust(recipe, problem, max_weight=declared.max_weight())
-        self._open(Session(recipe, problem, seed), notes | {"context": columns})
+            built_learner = BaseScore(inner=built_learner, feature=names.index(base))
+        built_learner = with_robust(built_learner, problem, max_weight=declared.max_weight())
+        self._set_session(Session(built_learner, problem, seed), notes | {"context": columns})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranker":
@@ -134,10 +137,10 @@ class Ranker:
         """
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
-        ranker._open(session, notes, [Schema.from_plain(plain) for plain in notes.get("schemas", ())])
+        ranker._set_session(session, notes, [Schema.from_plain(plain) for plain in notes.get("schemas", ())])
         return ranker
 
-    def _open(self, session: Session, notes: Mapping[str, Any], schemas: Sequence[Schema] = ()) -> None:
+    def _set_session(self, session: Session, notes: Mapping[str, Any], schemas: Sequence[Schema] = ()) -> None:
         """Begin with a session, and with the notes that the file of a ranker keeps beside it."""
         receipt_type(session.learner)  # raises if the learner's receipts could not be written to JSON
         problem, self.session = session.problem, session
@@ -268,23 +271,24 @@ class Ranker:
         request = self._request(candidates, context, **options)
         trust = memory_trust(self.session.learner, self.session.state)
         order = self.session.predict(request.query)
-        numbers = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
-        if numbers is None or np.any(np.diff(numbers[order]) > 1e-9 * max(1.0, float(np.abs(numbers).max(initial=0)))):
+        scores = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
+        # `predict` may add something that the weighted sum does not have.
+        if scores is None or _contradicts_order(scores, order):
             kind = entry_of(self.session.learner).kind
             raise InvalidInput(f"{kind} does not order items by a weighted sum of their features: use predict")
-        return {request.ids[item]: float(numbers[item]) for item in order.tolist()}
+        return {request.ids[item]: float(scores[item]) for item in order.tolist()}
 
     def _request(
         self, candidates: Any, context: Any, ids: Sequence[Id] = (), query: str = "", at: float | None = None
     ) -> QueryRequest:
         context, at = {} if context is None else context, time.time() if at is None else at
         if self.schema is None:
-            listed, rows = adapter.candidates_of(candidates, self.features, ids)
-            return self.adapter.query(listed, rows, context, query)
-        listed, rows = adapter.raw_candidates(candidates, self.schema.features)
-        listed = listed or plain_ids(ids) or list(self.items)
-        rows = self.counters.filled(listed, rows or [{} for _ in listed], context, at)
-        return self.adapter.query(listed, rows, context, query, at=at)
+            item_ids, rows = adapter.candidates_of(candidates, self.features, ids)
+            return self.adapter.query(item_ids, rows, context, query)
+        item_ids, rows = adapter.raw_candidates(candidates, self.schema.features)
+        item_ids = item_ids or plain_ids(ids) or list(self.items)
+        rows = self.counters.filled(item_ids, rows or [{} for _ in item_ids], context, at)
+        return self.adapter.query(item_ids, rows, context, query, at=at)
 
     def learn(
         self,
@@ -337,8 +341,8 @@ class Ranker:
             raise InvalidInput("shown must be what rank returned; for a page of another system give order=[...], too")
         elif context is not None or query or at is not None:
             raise InvalidInput("context, query and at belong to a page of another system, which has an order, too")
-        is_later = outcomes is not None and clicks is None  # the clicks were learned before
-        kinds = {"clicks": [] if is_later else clicks, "relevances": relevances}
+        has_only_outcomes = outcomes is not None and clicks is None  # the clicks were learned before
+        kinds = {"clicks": [] if has_only_outcomes else clicks, "relevances": relevances}
         kind, value = adapter.one_kind(kinds | {"preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
@@ -351,7 +355,7 @@ class Ranker:
         if outcomes is not None:
             feedback = self.outcomes.add_to(feedback, outcomes, number)
         self.session.learn(impression_query, decision, feedback)
-        if self.counters.fields and shown.values is not None and not is_later:
+        if self.counters.fields and shown.values is not None and not has_only_outcomes:
             shown_items = decision.ranking[: self.session.problem.shown].tolist()
             clicked = {shown.items[item]: weight for item, weight in zip(items, values)} if kind == "clicks" else {}
             rows = [(shown.items[item], shown.values.rows[item]) for item in shown_items]
@@ -377,9 +381,9 @@ class Ranker:
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
         """Learn from every page of a log that another system has shown, in its order, and return the number of pages.
 
-        `click_regression` without an `examination` and without a base gets, and keeps, the one that items of the log
-        which moved suggest. The same log always leads to the same weights. Updates that would be unstable are left out;
-        `session.refused` counts them.
+        `click_regression` without an `examination` and without a base estimates it from items that stood at several
+        positions, and keeps it. The same log always leads to the same weights. Updates that would be unstable are left
+        out; `session.refused` counts them.
 
         Args:
           log: A `ListLog`, or anything that `read_log` reads as lists: a file, a frame, rows, the export of a service.
@@ -409,8 +413,8 @@ class Ranker:
         examined = None if lists.item is None else weights.estimate_examined(lists.clicks())
         if examined is not None:
             examined = weights.not_below_click_rates(examined, lists.clicks())
-            recipe = weights.with_examination(self.session.learner, examined)
-            self.session = weights.with_learner(self.session, recipe)
+            learner = weights.with_examination(self.session.learner, examined)
+            self.session = weights.with_learner(self.session, learner)
         for page, outcomes in zip(pages, lists.outcomes_by_page(self.outcomes)):
             # An item that stands on a page twice counts at its first position.
             row_of = dict(reversed(list(zip(page.ids, page.rows))))
@@ -418,12 +422,14 @@ class Ranker:
             for id, weight in zip(page.ids, page.clicked.tolist()):
                 feedback[id] = max(feedback[id], weight)
             context = page.context if self.schema is not None else None
-            values: dict[str, Any] = {page.feedback: feedback}  # relevances
+            values: dict[str, Any]
             if page.feedback == "clicks":
                 clicks = {id: weight for id, weight in feedback.items() if weight}
                 values = {"clicks": clicks, "outcomes": outcomes or None}
             elif page.feedback == "reward":
                 values = {"reward": float(page.clicked.sum())}
+            else:
+                values = {"relevances": feedback}
             with suppress(UnstableUpdate):
                 self.learn(row_of, order=list(feedback), context=context, query=page.query_id, at=page.at, **values)
         self.session = weights.ready_for_use(self.session)
@@ -467,7 +473,7 @@ class Ranker:
         session = Session(self.session.learner, problem, self.session.seed)
         state, generator, learned, refused = self.session.snapshot()
         session.restore(with_columns(state, problem.n_features), generator, learned, refused)
-        self._open(session, self._notes(), [*(encoder.schema for encoder in self.encoders.values()), schema])
+        self._set_session(session, self._notes(), [*(encoder.schema for encoder in self.encoders.values()), schema])
         return schema
 
     def explain(self, shown: Impression, id: Id) -> explanation.Explanation:
@@ -530,6 +536,11 @@ class Ranker:
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))
+
+
+def _contradicts_order(scores: Floats, order: Ints) -> bool:
+    tolerance = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0)))
+    return bool(np.any(np.diff(scores[order]) > tolerance))
 
 
 def _distinct(names: Any, argument: str) -> list[Any]:

@@ -55,13 +55,13 @@ def assert_replays(box: SearchBox) -> None:
 
 
 def test_the_next_search_goes_by_what_was_learned(box: SearchBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    applied = learning._applied
+    applied = learning._apply_and_publish
 
     def later(work: Any) -> Any:
         time.sleep(2.2)  # as on a machine that has to compile first: longer than an answer over HTTP waits
         return applied(work)
 
-    monkeypatch.setattr(learning, "_applied", later)
+    monkeypatch.setattr(learning, "_apply_and_publish", later)
     box.learn(box.search("boat"), clicks=["knots.md"])
     assert box.predict("boat").state == 1
 

@@ -51,7 +51,7 @@ def running(
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=UNENCRYPTED) as client:
             client.server = server  # type: ignore[attr-defined]
-            until(lambda: follower or inside(client).learning.is_leader, patience)
+            until(lambda: follower or inside(client).learning.learns_all, patience)
             yield client
     finally:
         server.stop()

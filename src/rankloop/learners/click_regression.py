@@ -23,7 +23,7 @@ class State(NamedTuple):
     """The weights, and an offset for each position."""
 
     weights: Floats  # One weight for each feature.
-    offsets: Floats  # The log-odds of a click at each position: b, or with `examination` those of all items there, l.
+    offsets: Floats  # Log-odds by position: b; or with `examination` l, those of a click on any item there.
     squares: Floats  # The sum of the squared gradients of each offset.
     intercept: float  # a, the log-odds of a click on an examined item of score 0; with `examination` only.
     shown: int  # The number of positions that are seen, −1 for all.
@@ -41,17 +41,23 @@ class Receipt(NamedTuple):
 
 @kernel
 def _updated(
-    rows: Features, weights: Floats, offsets: Floats, squares: Floats, seen_items: Ints, clicked: Floats, rate: float
+    features: Features,
+    weights: Floats,
+    offsets: Floats,
+    squares: Floats,
+    seen_items: Ints,
+    clicked: Floats,
+    rate: float,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
     # The arrays are passed one by one, because a tuple of them costs 1 µs per call.
-    scores = scores_of(rows, weights)
+    scores = scores_of(features, weights)
     after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
     for position in range(len(seen_items)):
         item, p = seen_items[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
-        add_row(after, rows, item, rate * error)
+        add_row(after, features, item, rate * error)
         squares[p] += error * error
         offsets[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
     return after, offsets, squares
@@ -66,10 +72,12 @@ def _updated_by_examination(
     seen_items: Ints,
     clicked: Floats,
     log_examination: Floats,
-    numbers: tuple[float, float, float],
+    intercept_and_rates: tuple[float, float, float],  # the rates: learning rate and order weight
 ) -> tuple[Floats, Floats, Floats, float]:
-    """Return weights, levels, squares and intercept after a step; `numbers` are intercept, rate and order weight."""
-    scores, (intercept, rate, order_weight) = scores_of(features, weights), numbers
+    """Return weights, levels, squares and intercept after one step with examination and order weight."""
+    # A kernel takes at most eight arguments.
+    intercept, rate, order_weight = intercept_and_rates
+    scores = scores_of(features, weights)
     after, levels, squares = weights.copy(), levels.copy(), squares.copy()
     all_squares = squares.sum()
     for position in range(len(seen_items)):
@@ -83,9 +91,9 @@ def _updated_by_examination(
         all_squares += error * error
         intercept += OFFSET_RATE * error / np.sqrt(1.0 + all_squares)
         typical = 1.0 / (1.0 + np.exp(-levels[p]))
-        error = clicked[item] * (1.0 - typical) if clicked[item] > 0.0 else -typical
-        squares[p] += error * error
-        levels[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
+        level_error = clicked[item] * (1.0 - typical) if clicked[item] > 0.0 else -typical
+        squares[p] += level_error * level_error
+        levels[p] += OFFSET_RATE * level_error / np.sqrt(1.0 + squares[p])
     return after, levels, squares, intercept
 
 
@@ -98,8 +106,8 @@ class ClickRegression(PairSwapper):
 
       w ← w + `learning_rate` · Σ_p (click_p − P(click_p)) · x_p.
 
-    A click of weight v counts v times. The offsets b begin at `offset` and are learned too, which takes the quality of
-    the order for examination: where another system puts good items first, give `examination`. Then
+    A click of weight v counts v times. The offsets b begin at `offset` and are learned too. If good items already stand
+    first, their clicks look like examination, and the offsets absorb their quality. Then give `examination`:
 
       b_position = a + log examination_position,
 
@@ -115,7 +123,8 @@ class ClickRegression(PairSwapper):
       learning_rate: The step size.
       examination: The probability that each position is examined, relative to the first; the last one counts for all
         positions below. `rankloop fit-users` prints an estimate. Without it the offsets are learned.
-      order_weight: λ; needs `examination`, and is 0 for pages that this learner orders itself.
+      order_weight: λ; needs `examination`. Set it to 0 for pages that this learner orders itself, as
+        `Ranker.ingest` does at its end.
       offset: The first value of every offset. A value below the click rate of a page ranks unknown items above items
         that nobody clicked.
       start: The first weights; zeros if empty.
@@ -164,12 +173,14 @@ class ClickRegression(PairSwapper):
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         check_receipt(decision.receipt.n_items == len(decision.ranking))
         clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        page = (query.features, state.weights, state.offsets, state.squares, seen_items, clicked)
+        arguments = (query.features, state.weights, state.offsets, state.squares, seen_items, clicked)
         intercept = state.intercept
         if self.examination:
-            numbers = (intercept, self.learning_rate, self.order_weight)
-            weights, offsets, squares, intercept = _updated_by_examination(*page, self._log_examination, numbers)
+            intercept_and_rates = (intercept, self.learning_rate, self.order_weight)
+            weights, offsets, squares, intercept = _updated_by_examination(
+                *arguments, self._log_examination, intercept_and_rates
+            )
         else:
-            weights, offsets, squares = _updated(*page, self.learning_rate)
+            weights, offsets, squares = _updated(*arguments, self.learning_rate)
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
         return State(weights, offsets, squares, finite(intercept), state.shown)

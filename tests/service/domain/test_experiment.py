@@ -167,7 +167,7 @@ def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location)
         report(client)
         course = inside(client).learning.worker.consumers["ranker/shop"]
         course.projection.now.counters.losses = 16  # and the process ends before it is noticed
-        course.is_kept = False
+        course.snapshot_is_current = False
     with running(location) as client:
         until(lambda: report(client)["frozen"])
         assert report(client)["reason"] == LOST_TO_BASE

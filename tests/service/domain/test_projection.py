@@ -25,7 +25,7 @@ from rankloop.service.domain.feedback_rules import (
     TrackedImpression,
     _merged_feedback,
     _received_feedback,
-    fingerprint,
+    fingerprint_of,
     impression_of,
 )
 from rankloop.service.domain.projection import TEAM_DRAFT, Projection
@@ -257,7 +257,7 @@ feedback_event = st.builds(
 
 @given(feedback_event, feedback_event)
 def test_fingerprints_are_equal_where_feedback_is(one: FeedbackReceived, other: FeedbackReceived) -> None:
-    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+    assert (fingerprint_of(one) == fingerprint_of(other)) == (one == other)
 
 
 def test_much_feedback_on_one_impression_stays_cheap() -> None:

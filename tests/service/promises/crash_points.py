@@ -35,7 +35,7 @@ async def rounds(folder: Path, point: str, address: str) -> None:
     store = PostgresStore(address, passing) if address else SqliteStore(folder / "rankloop.db", passing)
     service = Node(store, Settings(data=folder))
     await service.open()
-    while not service.learning.is_leader:
+    while not service.learning.learns_all:
         await asyncio.sleep(0.01)
     with open(folder / "acknowledged", "w", buffering=1) as told:
         problem = ProblemBody(n_features=2)

@@ -41,7 +41,7 @@ async def _restarted(location: Location) -> dict[str, tuple[int, str]]:
     settings = Settings(data=location.data, store=location.store)
     service = Node(open_store(settings), settings)
     await service.open()
-    while not service.learning.is_leader:
+    while not service.learning.learns_all:
         await asyncio.sleep(0.01)
     found = {
         runtime.entity: (runtime.published.number, digest(runtime.serving.state))

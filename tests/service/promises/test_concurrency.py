@@ -31,7 +31,7 @@ def within(location: Location, scenario: Scenario) -> None:
         service = Node(open_store(settings), settings)
         await service.open()
         try:
-            while not service.learning.is_leader:
+            while not service.learning.learns_all:
                 await asyncio.sleep(0.01)
             await service.administration.create("shop", msgspec.convert(SHOP | {"snapshot_every": 5}, CreateBody))
             await scenario(service)

@@ -153,7 +153,7 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
                 make_room(disk)
                 server.come_back()
                 goes_on(visitors, told)
-                until(lambda: inside(client).learning.is_leader)
+                until(lambda: inside(client).learning.learns_all)
             check_survived(location, told)
 
 
@@ -233,7 +233,7 @@ def test_a_standby_takes_over_and_nothing_that_was_acknowledged_is_lost(tmp_path
             way.target = standby.socket
             goes_on(visitors, told)
             until(lambda: client.get("/readyz").status_code == 200)
-            until(lambda: inside(client).learning.is_leader)
+            until(lambda: inside(client).learning.learns_all)
             visitors.leave()
             assert set(visitors.refused) == {503}
             client.server.stop()  # type: ignore[attr-defined]

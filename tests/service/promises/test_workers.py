@@ -86,7 +86,7 @@ def test_a_take_over_that_fails_is_tried_again(
     monkeypatch.setattr(learner, "restored_consumer", broken)
     with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
-        until(lambda: inside(client).learning.is_leader)
+        until(lambda: inside(client).learning.learns_all)
         learn(client, 5)
         assert report(client)["counts"]["learned"] == 10
     check_survived(location, [])

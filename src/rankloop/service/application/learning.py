@@ -1,4 +1,7 @@
-"""Learning: the worker that reads the log of its partitions and learns, and the event loop's side of it."""
+"""Learning: the worker that reads the log of its partitions and learns, and the event loop's side of it.
+
+The worker has a `Consumer` for each ranker and experiment, an entity: what the entity has learned, fed by its log.
+"""
 
 import asyncio
 import logging
@@ -51,9 +54,9 @@ class FeedbackWindows:
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer, self.projection = consumer, consumer.projection
-        self.not_before = 0.0  # by the clock of the store: the earliest end of a window
+        self.not_before = 0.0  # by the clock of the store: the next look, at the end of a window, to retry or to poll
         self.closing: list[Future[Any]] = []  # ends that are being written
-        self._next: deque[tuple[int, float, str]] = deque()
+        self._read_ahead: deque[tuple[int, float, str]] = deque()
         self._read_until = self.projection.passed
         self._closing_until = 0
 
@@ -63,7 +66,7 @@ class FeedbackWindows:
         return self.projection.now.window or self.projection.first_window
 
     def look_again(self, now: float) -> None:
-        """Wait for a part of the window before the next look."""
+        """Set the time of the next look: after a part of the window."""
         self.not_before = now + min(MAX_CHECK_SECONDS, self.window / 4)
 
     def expired(self, now: float, until: int) -> list[str] | None:
@@ -79,21 +82,21 @@ class FeedbackWindows:
         if not projection.now.n_open:
             projection.passed = until
             return []
-        if not self._next:
-            listed = consumer.log.ranked_impressions(consumer.entity, self._read_until, until, MAX_READ_AHEAD)
-            self._next.extend(listed)
-            self._read_until = self._next[-1][0] if self._next else self._read_until
+        if not self._read_ahead:
+            impressions = consumer.log.ranked_impressions(consumer.entity, self._read_until, until, MAX_READ_AHEAD)
+            self._read_ahead.extend(impressions)
+            self._read_until = self._read_ahead[-1][0] if self._read_ahead else self._read_until
             self.look_again(now)  # if there is no impression yet
         names: list[str] = []
-        while self._next and len(names) < MAX_CLOSED_AT_ONCE:
-            seq, at, name = self._next[0]
+        while self._read_ahead and len(names) < MAX_CLOSED_AT_ONCE:
+            seq, at, name = self._read_ahead[0]
             left = self.window - self.elapsed(seq, at, now)
             if left > 0:
                 self.not_before = now + min(left, MAX_CHECK_SECONDS)
                 break
             names.append(name)
             self._closing_until = seq
-            self._next.popleft()
+            self._read_ahead.popleft()
         closed = consumer.log.closed_among(consumer.entity, names) if names else set()
         if names and closed.issuperset(names):
             projection.passed = self._closing_until
@@ -119,7 +122,7 @@ class FeedbackWindows:
         failed = any(future.exception() is not None for future in self.closing)
         self.closing = []
         if failed:  # the windows stay open until the log can be written again
-            self._next.clear()
+            self._read_ahead.clear()
             self._read_until = self.projection.passed
             self.not_before = now + CLOSE_RETRY_SECONDS
             return True
@@ -131,10 +134,11 @@ class LearnerReport(NamedTuple):
     """A message of the learner worker to the event loop of its process."""
 
     published: NewStates
-    until: int  # everything up to this event is in it; 0 for a state that was rebuilt
+    until: int  # everything up to this event is in the served states
     acquired: Sequence[str]  # entities that are learned here from now on
     released: Sequence[str]  # entities that are not learned here any more
     partitions: frozenset[int]  # that are learned here
+    is_rebuilt: bool  # the states replace served ones that may be newer, after the log could not be read
 
 
 class LearnerWorker:
@@ -155,7 +159,7 @@ class LearnerWorker:
         self.publisher = Publisher(store) if is_shared(store) else None
         self._active_at = 0.0
         self._windows: dict[str, FeedbackWindows] = {}  # of entities with open impressions
-        self._held: dict[int, Lease] = {}  # leases whose consumers are up to date
+        self._learned_leases: dict[int, Lease] = {}  # leases whose consumers are up to date
         self._receive = receive
         self._wake = Flag()
         self._stopping = Flag()
@@ -178,7 +182,7 @@ class LearnerWorker:
 
     def learns(self, entity: str) -> bool:
         """Return whether this process learns an entity."""
-        return self._partition(entity) in self._held
+        return self._partition(entity) in self._learned_leases
 
     def request_snapshot(self, entity: str) -> Future[None]:
         """Write a snapshot of an entity, unless the newest one is up to date; the future is done when it is written."""
@@ -216,23 +220,23 @@ class LearnerWorker:
         self._finish()
 
     def _current_leases(self) -> dict[int, Lease]:
-        # As `leases.held`, without entering another file for every request.
+        # This repeats `leases.held`, so that whoever follows a request through the code has one file less to read.
         return self.leases.leases if time.monotonic() < self.leases.expires_at else {}
 
     def _update_leases(self, leases: dict[int, Lease]) -> None:
         """Drop the consumers of partitions that were lost, and rebuild those of new partitions."""
-        if leases == self._held:
+        if leases == self._learned_leases:
             return
-        kept = {number for number, lease in leases.items() if self._held.get(number) == lease}
+        kept = {number for number, lease in leases.items() if self._learned_leases.get(number) == lease}
         released = [entity for entity in self.consumers if self._partition(entity) not in kept]
         for entity in released:
             self._drop(entity)
-        self._held = {number: leases[number] for number in kept}
+        self._learned_leases = {number: leases[number] for number in kept}
         if is_shared(self.store):
             logger.info(f"learning {len(leases)} of {self.store.partitions} partitions")
             self.store.learned_here = frozenset(leases)
         if released:
-            self._report([], self.position, released=released)
+            self._report([], released=released)
         if not self.consumers and not kept:
             self.position = self.store.last()
         acquired: dict[str, Consumer] = {}
@@ -243,29 +247,32 @@ class LearnerWorker:
             if is_learned and is_missing and not self._stopping.is_set():
                 acquired[entity] = restored_consumer(entity, self.store, self.position, first)
         self.consumers |= acquired
-        self._held = dict(leases)
+        self._learned_leases = dict(leases)
         for consumer in acquired.values():
             self._watch_windows(consumer, 0.0)
         published = [(consumer.entity, consumer.published()) for consumer in acquired.values()]
-        self._report(published, self.position, acquired=list(acquired))
+        self._report(published, acquired=list(acquired))
         self._publish(published, at_once=True)
         for consumer in acquired.values():
-            self._write_due(consumer, consumer.guard())
+            self._write_due(consumer, consumer.rollback_if_worse())
 
-    def _report(self, new: NewStates, until: int, acquired: Sequence[str] = (), released: Sequence[str] = ()) -> None:
-        self._receive(LearnerReport(new, until, acquired, released, frozenset(self._held)))
+    def _report(
+        self, new: NewStates, acquired: Sequence[str] = (), released: Sequence[str] = (), is_rebuilt: bool = False
+    ) -> None:
+        partitions = frozenset(self._learned_leases)
+        self._receive(LearnerReport(new, self.position, acquired, released, partitions, is_rebuilt))
 
     def _learn_next(self) -> bool:
         """Learn the next part of the log; return whether there is more."""
-        if not self._held:
+        if not self._learned_leases:
             return False
         for entity in [entity for entity, each in self.consumers.items() if each.is_broken]:
             consumer = restored_consumer(entity, self.store, self.store.last())
             self._drop(entity)
             self.consumers[entity] = consumer
             self._watch_windows(consumer, 0.0)
-            self._report([(entity, consumer.published())], 0)
-        tail = self.store.tail(self.position, list(self._held))
+            self._report([(entity, consumer.published())], is_rebuilt=True)
+        tail = self.store.tail(self.position, list(self._learned_leases))
         if tail.records:
             self.lag = max(tail.now - tail.records[-1].at, 0.0)
             self._active_at = time.monotonic()
@@ -293,7 +300,7 @@ class LearnerWorker:
             remaining = self._apply_lifecycle(entity, group)
             if entity in self.consumers:
                 work.append((self.consumers[entity], remaining))
-        applied = [_applied(work[0])] if len(work) == 1 else list(self._pool.map(_applied, work))
+        applied = [_apply_and_publish(work[0])] if len(work) == 1 else list(self._pool.map(_apply_and_publish, work))
         for (consumer, _), (due, _) in zip(work, applied):
             if isinstance(due, list) and due:
                 self._write_due(consumer, due)
@@ -303,7 +310,7 @@ class LearnerWorker:
             raise errors[0]
         states = [(consumer.entity, state) for (consumer, _), (_, state) in zip(work, applied) if state]
         self.position = tail.until
-        self._report(states, tail.until)
+        self._report(states)
         self._publish(states)
 
     def _apply_lifecycle(self, entity: str, records: list[Record]) -> list[Record]:
@@ -311,7 +318,7 @@ class LearnerWorker:
         deletions = [n for n, record in enumerate(records) if isinstance(record.event, Deleted)]
         if deletions:
             self._drop(entity)
-            self._report([], 0, released=[entity])
+            self._report([], released=[entity])
             later = records[deletions[-1] + 1 :]  # another of the same name may have been created
             records = list(dropwhile(lambda record: not isinstance(record.event, Created | ExperimentCreated), later))
         if entity in self.consumers and any(isinstance(record.event, Amended) for record in records):
@@ -320,7 +327,7 @@ class LearnerWorker:
         if entity not in self.consumers and records and isinstance(records[0].event, Created | ExperimentCreated):
             with suppress(NotFound):  # a ranker of the experiment was deleted
                 self.consumers[entity] = restored_consumer(entity, self.store, records[0].seq, records[0])
-                self._report([], 0, acquired=[entity])
+                self._report([], acquired=[entity])
         return records
 
     def _drop(self, entity: str) -> None:
@@ -344,33 +351,35 @@ class LearnerWorker:
             if not windows.projection.now.n_open and not windows.closing:
                 del self._windows[entity]
             if not windows.consumer.is_guarding:
-                self._write_due(windows.consumer, windows.consumer.guard())
+                self._write_due(windows.consumer, windows.consumer.rollback_if_worse())
 
     def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
         return self._write(consumer.entity, [entry_of(consumer.entity, each.event, each.snapshot) for each in due])
 
     def _write(self, entity: str, entries: Iterable[LogEntry]) -> list[Future[Any]]:
         """Write entries of an entity under the fence number of its lease."""
-        lease = self._held.get(self._partition(entity))
+        lease = self._learned_leases.get(self._partition(entity))
         if lease is None:
             return []
         fence = (lease.partition, lease.fence) if self.store.shared else None
         futures = [self.log.submit(entry._replace(fence=fence)) for entry in entries]
         for future in futures:
-            future.add_done_callback(partial(self._wrote, entity))
+            future.add_done_callback(partial(self._after_write, entity))
         return futures
 
-    def _wrote(self, entity: str, done: Future[Any]) -> None:
+    def _after_write(self, entity: str, done: Future[Any]) -> None:
         consumer = self.consumers.get(entity)
         if done.exception() is not None and consumer is not None:
-            consumer.is_guarding = consumer.is_kept = False
+            consumer.is_guarding = consumer.snapshot_is_current = False
         self.wake()
 
     def _write_requested_snapshots(self) -> None:
         while self._requested_snapshots:
             entity, done = self._requested_snapshots.pop()
             consumer = self.consumers.get(entity)
-            futures = [] if consumer is None or consumer.is_kept else self._write_due(consumer, [consumer.snapshot()])
+            futures: list[Future[Any]] = []
+            if consumer is not None and not consumer.snapshot_is_current:
+                futures = self._write_due(consumer, [consumer.snapshot()])
             if not futures:
                 done.set_result(None)
             for future in futures:
@@ -378,19 +387,19 @@ class LearnerWorker:
 
     def _publish(self, published: NewStates, at_once: bool = False) -> None:
         if self.publisher is not None:
-            self.publisher.publish(published, self.consumers, self._held, at_once)
+            self.publisher.publish(published, self.consumers, self._learned_leases, at_once)
 
     def _finish(self) -> None:
         """Learn the remaining events and write a snapshot of everything that has changed."""
         try:
-            more = bool(self._held)
-            while more and self._current_leases() == self._held:
-                tail = self.store.tail(self.position, list(self._held))
+            more = bool(self._learned_leases)
+            while more and self._current_leases() == self._learned_leases:
+                tail = self.store.tail(self.position, list(self._learned_leases))
                 self._learn(tail)
                 more = tail.more and bool(tail.records)
-            if self._current_leases() != self._held:
+            if self._current_leases() != self._learned_leases:
                 return
-            changed = [each for each in self.consumers.values() if not each.is_kept and not each.is_broken]
+            changed = [each for each in self.consumers.values() if not each.snapshot_is_current and not each.is_broken]
             for futures in [self._write_due(consumer, [consumer.snapshot()]) for consumer in changed]:
                 futures[0].exception(timeout=FINAL_SNAPSHOT_SECONDS)
             self._publish([], at_once=True)
@@ -399,8 +408,8 @@ class LearnerWorker:
         finally:
             if self.publisher is not None:
                 self.publisher.stop()
-            self._held = {}
-            self._report([], self.position, released=list(self.consumers))
+            self._learned_leases = {}
+            self._report([], released=list(self.consumers))
 
     def _partition(self, entity: str) -> int:
         if entity not in self._partitions:
@@ -408,7 +417,9 @@ class LearnerWorker:
         return self._partitions[entity]
 
 
-def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Due] | Unavailable, PublishedState | None]:
+def _apply_and_publish(
+    work: tuple[Consumer, Sequence[Record]],
+) -> tuple[list[Due] | Unavailable, PublishedState | None]:
     """Apply records; return the events to write, or the error, and the new state."""
     consumer, records = work
     try:
@@ -431,7 +442,7 @@ class Learning:
 
     def __init__(self, node: "Node") -> None:
         self.node = node
-        self.is_leader = False  # whether this process learns all partitions
+        self.learns_all = False  # True while this process learns all partitions
         self.holders: dict[int, str] = {}  # of the partitions, when metrics were last read
         self.lag = 0.0  # seconds by which the served states were behind the log then
         self.started = asyncio.Event()  # set with the first report
@@ -479,8 +490,8 @@ class Learning:
         else:
             self.holders, self.lag = dict.fromkeys(leases.held, leases.holder), self.worker.lag
 
-    async def expire_waiters(self) -> None:
-        """End the waiting of responses whose deadline has passed."""
+    async def expire_waiters_and_measure_lag(self) -> None:
+        """End the waiting of responses whose deadline has passed, and measure by how much the event loop is late."""
         while True:
             start_time = time.monotonic()
             await asyncio.sleep(WAITER_CHECK_SECONDS)
@@ -514,14 +525,14 @@ class Learning:
         for entity, state in report.published:
             runtime = directory.entities.get(entity)
             if runtime is not None:
-                runtime.swap_in(state, replaces_any=not report.until)
+                runtime.swap_in(state, replaces_any=report.is_rebuilt)
             else:
                 directory.early[entity] = state
         for entity in report.acquired:
             directory.set_learned(entity, True)
             if entity not in directory.entities and self.node.ready:
                 self.node.notice(entity)
-        self.is_leader = len(report.partitions) == self.node.store.partitions
+        self.learns_all = len(report.partitions) == self.node.store.partitions
         self.started.set()
         self._served = max(self._served, report.until)
         if self._waiters:

@@ -146,7 +146,7 @@ class ServedRanker:
             ranked.generator_state = f"{generator['state']:x}/{generator['inc']:x}"
         return ranked
 
-    def ingest(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
+    def ingest_page(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
         """Make the event of a page that another system has shown; it is learned from like a shadow ranking."""
         number = {str(id): i for i, id in enumerate(request.ids)}
         positions = [number.get(str(id), -1) for id in order]
@@ -236,7 +236,7 @@ class Ranking:
                 raise Rejected("order", "an experiment shows its own list: send pages of other systems to a ranker")
             ranked = runtime.rank(request, impression, body.user)
         elif body.order:
-            ranked = runtime.ingest(request, impression, body.order)
+            ranked = runtime.ingest_page(request, impression, body.order)
         else:
             ranked = runtime.rank(request, impression, compared)
         ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags

@@ -62,7 +62,7 @@ class Node:
         self.learning.worker.start()
         if not store.shared and self.learning.worker.leases.allowed:
             await self.learning.started.wait()
-        jobs = [sample_rankers(self.directory.rankers), self.learning.expire_waiters()]
+        jobs = [sample_rankers(self.directory.rankers), self.learning.expire_waiters_and_measure_lag()]
         if is_shared(store):
 
             def notify(entity: str) -> None:

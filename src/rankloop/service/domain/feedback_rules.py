@@ -1,11 +1,16 @@
 """The rules on feedback: which is accepted, repeated, late or refused, and what the learner gets from it.
 
 An impression is open from the moment it is shown until its final feedback or the end of its feedback window closes it.
-Feedback after that is late. `TrackedImpression.verdict` is the only place that decides between these.
+Feedback after that is late. `TrackedImpression.verdict` decides between these; `_merged_feedback` refuses a second
+kind of feedback on one impression.
 
-Outcomes, such as a purchase, have windows of their own, which do not end when the impression closes. Those that come
-before it closes are learned with its clicks, later ones by an update of their own. A request gives totals, of which the
-log has what was added, so that a repeated request adds nothing.
+Outcomes, such as a purchase, have windows of their own, which do not end when the impression closes:
+`_received_outcomes` decides which are late. Those that come before it closes are learned with its clicks, later ones by
+an update of their own. A request gives totals, of which the log has what was added, so that a repeated request adds
+nothing.
+
+A request is accepted or refused as a whole: outcomes that come with late clicks are refused with them. The client then
+sends the outcomes alone.
 """
 
 import hashlib
@@ -36,7 +41,7 @@ class TrackedImpression(msgspec.Struct):
     """An impression, and the feedback on it up to the event `seq`."""
 
     ranked: Ranked
-    began: int  # the event of the ranking
+    ranked_seq: int  # the event of the ranking
     seq: int
     closed: bool = False
     feedback: FeedbackReceived | None = None  # all feedback, merged
@@ -45,9 +50,13 @@ class TrackedImpression(msgspec.Struct):
     outcome_weights: dict[int, float] = {}  # by item: what the outcomes before the close count, in clicks
     at: float = 0.0  # the time of the ranking, by the clock of the store; 0: a moment ago
 
-    def verdict(self, event: FeedbackReceived | Closed, mark: bytes = b"") -> str:
+    def verdict(self, event: FeedbackReceived | Closed, fingerprint: bytes = b"") -> str:
         """Decide on an event: repeated, late, refused, accepted or closed."""
-        if self.received and isinstance(event, FeedbackReceived) and (mark or fingerprint(event)) in self.received:
+        if (
+            self.received
+            and isinstance(event, FeedbackReceived)
+            and (fingerprint or fingerprint_of(event)) in self.received
+        ):
             return REPEATED
         if self.closed:
             return LATE
@@ -66,13 +75,13 @@ class TrackedImpression(msgspec.Struct):
             if event.ranked is None:
                 _add_to(self.outcome_weights, event.weights)
             return ACCEPTED
-        mark = fingerprint(event) if isinstance(event, FeedbackReceived) else b""
-        verdict = self.verdict(event, mark)
+        fingerprint = fingerprint_of(event) if isinstance(event, FeedbackReceived) else b""
+        verdict = self.verdict(event, fingerprint)
         if verdict in (ACCEPTED, CLOSED):
             self.closed = verdict == CLOSED
             if isinstance(event, FeedbackReceived):
                 self.feedback = _merged_feedback(self.feedback, event)
-                self.received.add(mark)
+                self.received.add(fingerprint)
         return verdict
 
     @property
@@ -131,8 +140,8 @@ def settle_feedback(
         raise LateFeedback(f"the impression {name!r} is closed; late feedback is not learned from")
     merged, ranked = _merged_feedback(impression.feedback, feedback), impression.ranked
     expected = len(ranked.order[: config.problem.depth])
-    is_due = merged.feedback_kind == "relevances" and merged.final and ranked.trainable
-    if is_due and len(merged.items) != expected:
+    is_learned_now = merged.feedback_kind == "relevances" and merged.final and ranked.trainable
+    if is_learned_now and len(merged.items) != expected:
         raise Rejected("relevances", f"{len(merged.items)} grades; give one for each of the first {expected} items")
     return (*outcomes, feedback)
 
@@ -143,8 +152,8 @@ def _received_outcomes(
     """Return the event of what totals add to the outcomes of an impression; none if they add nothing."""
     ranked, gained = impression.ranked, dict[str, dict[int, float]]()
     limit, weights = config.body.max_click_weight, dict[int, float]()
-    later = config.outcomes.item_values(totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
-    for name, values in later.items():
+    new_totals = config.outcomes.item_values(totals, {str(ranked.ids[i]): i for i in ranked.order}, str)
+    for name, values in new_totals.items():
         _check_visible(f"outcomes.{name}", list(values), ranked, config.problem.shown)
         earlier = impression.outcomes.get(name, {})
         added = {
@@ -158,20 +167,23 @@ def _received_outcomes(
         if impression.at and time.time() - impression.at > window:
             raise LateFeedback(f"{name}: its window of {window:g} seconds has ended; it is not learned from")
         gained[name] = added
-        learned, due = (config.outcomes.weights({name: by_item}, limit) for by_item in (earlier, values))
-        increases = {item: due.get(item, 0.0) - learned.get(item, 0.0) for item in added}
+        earlier_weights = config.outcomes.weights({name: earlier}, limit)
+        new_weights = config.outcomes.weights({name: values}, limit)
+        increases = {item: new_weights.get(item, 0.0) - earlier_weights.get(item, 0.0) for item in added}
         _add_to(weights, {item: increase for item, increase in increases.items() if increase > 0})
     if not gained:
         return ()
-    late = None
+    ranked_if_closed = None
     if impression.closed:
-        is_learned = weights and ranked.trainable and ranked.decision is not None
-        late = ranked if is_learned else msgspec.structs.replace(ranked, features=b"", values=b"", decision=None)
-    return (OutcomesReceived(ranked.impression, gained, weights, late),)
+        is_learned = bool(weights) and ranked.trainable and ranked.decision is not None
+        without_values = msgspec.structs.replace(ranked, features=b"", values=b"", decision=None)
+        ranked_if_closed = ranked if is_learned else without_values
+    return (OutcomesReceived(ranked.impression, gained, weights, ranked_if_closed),)
 
 
 def settle_end(impression: TrackedImpression | None) -> Closed | str:
     """Decide on the end of a window inside the transaction that writes it: feedback may have closed it already."""
+    # The log does not have the impression any more: nothing has to be written.
     if impression is None:
         return LATE
     end = Closed(impression.ranked.impression)
@@ -192,7 +204,7 @@ def _received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig)
     if (ranked.mixed is not None or ranked.variant) and kind != "clicks":
         raise IncompatibleFeedback(f"{kind}: a list of an experiment accepts clicks only")
     try:
-        items, values = named_values(kind, value, _shown_numbers(value, ranked), str)
+        items, values = named_values(kind, value, _index_by_id(value, ranked), str)
     except (IncompatibleFeedback, InvalidInput) as error:
         raise Rejected(kind, str(error)) from None
     _check_visible(kind, items, ranked, {"clicks": problem.shown, "relevances": problem.depth}.get(kind))
@@ -208,7 +220,7 @@ def _received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig)
     return FeedbackReceived(body.impression, kind, items, values, body.final)
 
 
-def _shown_numbers(named: Any, ranked: Ranked) -> dict[str, int]:
+def _index_by_id(named: Any, ranked: Ranked) -> dict[str, int]:
     """Return the numbers of shown items by their keys: of the named ones if these are few, else of all."""
     if isinstance(named, list | dict) and len(named) <= MAX_SEARCHED_IDS:
         with suppress(ValueError):  # an id of the other type, or of no item
@@ -230,7 +242,7 @@ def _merged_feedback(earlier: FeedbackReceived | None, feedback: FeedbackReceive
     return msgspec.structs.replace(feedback, items=list(values), values=list(values.values()))
 
 
-def fingerprint(feedback: FeedbackReceived) -> bytes:
+def fingerprint_of(feedback: FeedbackReceived) -> bytes:
     """Return 16 bytes that are equal for equal feedback on the same impression."""
     values = array("d", [value + 0.0 for value in feedback.values])  # 0.0 where it is -0.0
     head = f"{feedback.feedback_kind} {feedback.final} {len(feedback.items)} ".encode()
@@ -238,7 +250,9 @@ def fingerprint(feedback: FeedbackReceived) -> bytes:
 
 
 def _check_visible(field: str, items: list[int], ranked: Ranked, limit: int | None) -> None:
-    visible = set(items if limit is None else ranked.order[:limit])
+    if limit is None:
+        return
+    visible = set(ranked.order[:limit])
     for item in items:
         if item not in visible:
             raise Rejected(field, f"{ranked.ids[item]!r} was not among the first {limit} positions, which users see")

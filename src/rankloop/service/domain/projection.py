@@ -118,7 +118,7 @@ class Projection:
         if self.find is not None and self.now.n_open != len(self.open):
             return min(self.passed, seq) + 1  # some are not in memory
         first = next(iter(self.open.values()), None)  # they are in the order in which they were shown
-        return first.began if first else seq + 1
+        return first.ranked_seq if first else seq + 1
 
     def _open(self, ranked: Ranked, seq: int) -> None:
         self.open[ranked.impression] = TrackedImpression(ranked, seq, seq)
@@ -239,16 +239,16 @@ def _bytes_of(ranked: Ranked) -> int:
 
 
 class Consumer:
-    """Reads the log of one ranker or experiment, a `ReadableLog`, in order; its state follows from the log."""
+    """The learned state of one ranker or experiment, fed by its log in order: it follows from the log alone."""
 
     def __init__(self, entity: str, log: Any, projection: Projection) -> None:
         self.entity = entity
-        self.log = log
+        self.log = log  # a `ReadableLog`
         self.projection = projection
         self.trainer = projection.trainer
         self.is_guarding = False  # True while the guard's rollback is being written to the log
         self.is_broken = False  # a step failed because the log could not be read; it must be rebuilt
-        self.is_kept = True  # True if the last snapshot is up to date
+        self.snapshot_is_current = True
         self.snapshot_bytes = 0  # of the last snapshot
         self._written_at_snapshot = 0  # `projection.written` at the last snapshot
         self._events_since_snapshot = 0
@@ -281,7 +281,7 @@ class Consumer:
             self.projection.seq = record.seq
             self.is_guarding = self.is_guarding and not isinstance(record.event, events.RolledBack)
             is_snapshot = isinstance(record.event, Snapshotted)
-            self.is_kept = self.is_kept and is_snapshot
+            self.snapshot_is_current = self.snapshot_is_current and is_snapshot
             self._events_since_snapshot = 0 if is_snapshot else self._events_since_snapshot + 1
         self._closing = {}
         return due
@@ -303,7 +303,7 @@ class Consumer:
             self._published = trainer.published()
         return self._published._replace(seq=self.projection.seq, projection=projection)
 
-    def guard(self) -> list[Due]:
+    def rollback_if_worse(self) -> list[Due]:
         """Return a rollback that freezes learning if the ranker is worse than its base.
 
         The rollback is an event of the log, so a replay does not repeat the test.
@@ -325,7 +325,7 @@ class Consumer:
     def _due(self, outcome: AppliedRecord) -> list[Due]:
         is_closed = outcome.verdict == CLOSED
         is_snapshot_due = outcome.is_snapshot_due and (not is_closed or self._is_worth_it())
-        return [*([self.snapshot()] if is_snapshot_due else []), *(self.guard() if is_closed else [])]
+        return [*([self.snapshot()] if is_snapshot_due else []), *(self.rollback_if_worse() if is_closed else [])]
 
     def _is_worth_it(self) -> bool:
         """Return True unless the state is large and the log since the last snapshot is quicker to read again."""
@@ -336,7 +336,11 @@ class Consumer:
 
     def snapshot(self) -> Due:
         """Return a snapshot of the current state."""
-        seq, digest, self.is_kept = self.projection.seq, "" if self.trainer is None else self.trainer.digest(), True
+        seq, digest, self.snapshot_is_current = (
+            self.projection.seq,
+            "" if self.trainer is None else self.trainer.digest(),
+            True,
+        )
         snapshot = self.projection.snapshot(self.entity, seq)
         self._written_at_snapshot = self.projection.written
         self.snapshot_bytes = len(snapshot.session or snapshot.projection)

@@ -79,7 +79,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
             state = asleep.store.publication("ranker/shop")
             ahead = Publication("ranker/shop", 99, 2**62, 0, b"", b"")
             with pytest.raises(Superseded):
-                asleep.store.publish([ahead], asleep._held[PART])
+                asleep.store.publish([ahead], asleep._learned_leases[PART])
             assert asleep.store.publication("ranker/shop") == state
             until(lambda: report(first)["counts"]["learned"] == 6)  # it serves what the other one learned
         asleep.leases.expires_at = 0.0
@@ -202,7 +202,7 @@ def test_a_second_learner_gets_its_share(
             learn(first, 2, f"r{number}")
         with running(location, follower=True) as second:
             until(lambda: [len(inside(each).learning.worker.leases.held) for each in (first, second)] == [8, 8])
-            until(lambda: inside(second).learning.worker._held == inside(second).learning.worker.leases.held)
+            until(lambda: inside(second).learning.worker._learned_leases == inside(second).learning.worker.leases.held)
             fences = inside(first).store.rows("SELECT partition, fence, holder FROM rankloop_leases ORDER BY partition")
             for number in range(6):
                 learn(second, 2, f"r{number}")

@@ -79,7 +79,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
             await asyncio.wait_for(asyncio.ensure_future(endpoints.node.log.append(None)), MAX_READY_SECONDS)
             can_write = True
         ready = can_write and endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
-        report = {"ready": ready, "leads": endpoints.node.learning.is_leader}
+        report = {"ready": ready, "leads": endpoints.node.learning.learns_all}
         reason = STOPPING_REASON if state.stopping else FAILING_REASON
         return JsonResponse(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
