@@ -207,3 +207,23 @@ def test_attraction_is_found_again_and_moves_with_clusters() -> None:
     assert abs(ratio - 1.0) < 3 * error
     higher = model.attraction(np.zeros(50), np.array([0.1]), model.slopes(np.ones((len(position), 1))))
     assert (higher < fitted).mean() > 0.95  # the same clicks from more examination: less attraction
+
+
+def test_frequent_clicks_are_not_taken_for_trust() -> None:
+    """An item is clicked at most once per page, which a Poisson likelihood takes for trust in high positions."""
+    rng = np.random.default_rng(0)
+    n_pages, n_items = 1400, 20
+    attraction, examined = 0.8 * rng.random((60, n_items)), np.arange(1, n_items + 1) ** -0.7
+    queries = rng.integers(0, 60, n_pages)
+    order = np.argsort(-attraction[queries] + rng.normal(0.0, 0.5, (n_pages, n_items)), axis=1)
+    clicked = rng.random(order.shape) < examined * np.take_along_axis(attraction[queries], order, axis=1)
+    log = rows_as_log(
+        (n_items * queries[:, None] + order).ravel(),
+        np.tile(np.arange(n_items), n_pages),
+        clicked.ravel().astype(float),
+        np.arange(n_pages + 1) * n_items,
+        list(map(str, queries)),
+    )
+    first, *others = fit_readings(log, estimate_examination(log))
+    assert not first.trusts
+    assert all(other.trusts for other in others)

@@ -40,6 +40,7 @@ SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are 
 STEEPNESS_CHOICES = np.linspace(0.0, 3.0, 31)  # powers of the curve
 STEEPNESS_MEANS = np.linspace(0.6, 1.4, 9)
 STEEPNESS_DEVIATIONS = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7)  # between queries
+MAX_POISSON_RATE = 0.2  # clicks at the first position, up to which a Poisson likelihood tells trust from saturation
 MIN_STEEPNESS_LEAD = 5.0  # of the logarithm of the likelihood, over one curve for all queries
 MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the likeliest one remains possible
 
@@ -217,7 +218,13 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     best = max(reading.log_likelihood for reading in families)
     if families[0].log_likelihood >= best - MIN_TRUST_LEAD:
         del families[STRONG_TRUST - len(BACKGROUND_CHOICES)]  # believed only where the log shows trust
-    possible = [each for each in families if each.steepness or each.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
+    # An item can be clicked only once, so frequent clicks at high positions resemble trust to a Poisson likelihood.
+    first = log.position == 0
+    lag = np.inf if log.clicked[first].sum() > MAX_POISSON_RATE * first.sum() else MAX_LIKELIHOOD_LAG
+    by_position = families[0]
+    possible = [each for each in families[1:] if each.log_likelihood >= best - MAX_LIKELIHOOD_LAG]
+    if by_position.steepness or by_position.log_likelihood >= best - lag:
+        possible.insert(0, by_position)
     if has_memory and lacks_pages:
         return [*families, *readings]
     if has_memory or examination.reacts:
