@@ -120,8 +120,10 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from None
     except READ_ERRORS as error:
-        trees = "; trees are the base of a ranker (base.booster), not a ranker" if content.startswith(b"{") else ""
-        raise InvalidInput(f"{where} is damaged or not a rankloop file: {error}{trees}") from None
+        if content.startswith(b"{"):
+            needed = "trees are the base of a ranker: create one in a service with the file as base.booster"
+            raise InvalidInput(f"{where} is JSON, not a saved ranker; {needed}") from None
+        raise InvalidInput(f"{where} is damaged or not a rankloop file: {error}") from None
 
 
 def _finite(text: str) -> float:
