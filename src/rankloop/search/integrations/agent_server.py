@@ -1,5 +1,6 @@
 """A Model Context Protocol server over a search box: agents search, read, and report what they used."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ def make_agent_server(box: SearchBox) -> Any:
     """Return a server with the tools `search`, `read` and `used`."""
     tool_error: Any = import_extra("mcp.server.mcpserver.exceptions").ToolError
     new_server: Any = import_extra("mcp.server").MCPServer
+    visitor = secrets.token_hex(16)  # an agent is one visitor, whose reports on a query count less and less
     server = new_server("rankloop search", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def search(query: str, n: int = 10) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def make_agent_server(box: SearchBox) -> Any:
 
         The query may be a question of any length, with "phrases", -word, field:value and after:2024-01.
         """
-        shown = box.search(query, n)
+        shown = box.search(query, n, visitor)
         keys = ("id", "title", "snippet", "by_meaning")
         results = [{key: getattr(result, key) for key in keys} for result in shown.results]
         return {"impression": shown.impression, "did_you_mean": shown.did_you_mean, "results": results}
