@@ -170,7 +170,7 @@ def test_every_option_of_the_box_reaches_it(tmp_path: Path, monkeypatch: pytest.
         return SearchBox(source, data, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("rankloop.search.box.SearchBox", record)
-    monkeypatch.setattr("rankloop.search.integrations.agent_server.make_agent_server", lambda _: Mock())
+    monkeypatch.setattr("rankloop.search.integrations.agent_server.make_agent_server", lambda box, visitor: Mock())
     write_notes(tmp_path / "notes")
     arguments = ["--engine", "sqlite", "--language", "german", "--meaning", "off", "--seed", "3", "--remember-visitors"]
     assert code(str(tmp_path / "notes"), *arguments, *mode) == 0

@@ -64,7 +64,7 @@ def test_an_agent_that_reports_one_document_again_and_again_does_not_bring_it_to
         worst = box.predict("annual report", 12).ids[-1]
 
         async def session() -> None:
-            async with mcp.Client(make_agent_server(box)) as client:
+            async with mcp.Client(make_agent_server(box, "one agent")) as client:
                 for _ in range(60):
                     answer = await client.call_tool("search", {"query": "annual report", "n": 12})
                     impression = json.loads(answer.content[0].text)["impression"]

@@ -1,6 +1,7 @@
 """`rankloop search`: serve a search box over documents; its ranking learns from clicks."""
 
 import re
+import secrets
 import webbrowser
 from functools import partial
 from itertools import islice
@@ -77,7 +78,7 @@ def search(
         if mcp not in ("stdio", "http") or watch or study or origins:
             raise InvalidInput(f"--mcp {mcp!r:.40}: give stdio or http, without --watch, --study or --allow-origin")
         with new_box(meaning=meaning, remember_visitors=remember_visitors) as box:
-            server = make_agent_server(box)
+            server = make_agent_server(box, secrets.token_hex(16) if mcp == "stdio" else "")
             server.run("stdio") if mcp == "stdio" else server.run("streamable-http", host="127.0.0.1", port=port)
         return
     settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())

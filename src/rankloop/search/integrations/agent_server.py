@@ -1,6 +1,5 @@
 """A Model Context Protocol server over a search box: agents search, read, and report what they used."""
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +16,15 @@ INSTRUCTIONS = (
 )
 
 
-def make_agent_server(box: SearchBox) -> Any:
-    """Return a server with the tools `search`, `read` and `used`."""
+def make_agent_server(box: SearchBox, visitor: str = "") -> Any:
+    """Return a server with the tools `search`, `read` and `used`.
+
+    Args:
+      box: The search box.
+      visitor: Who searches, if it is one agent: its reports on a query count less and less. Empty for many agents.
+    """
     tool_error: Any = import_extra("mcp.server.mcpserver.exceptions").ToolError
     new_server: Any = import_extra("mcp.server").MCPServer
-    visitor = secrets.token_hex(16)  # an agent is one visitor, whose reports on a query count less and less
     server = new_server("rankloop search", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def search(query: str, n: int = 10) -> dict[str, Any]:
