@@ -146,14 +146,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(8.0, 0.34 * len(lines) + 1.2), layout="constrained")
     axes = figure.subplots()
     for row, line in enumerate(lines):
-        axes.plot([line["holds"] or 0.0], [row], marker="o", color="#2f7ed8")
+        if line["holds"] is not None:
+            axes.plot([line["holds"]], [row], marker="o", color="#2f7ed8")
         axes.plot([line["decided"]], [row], marker="|", markersize=10, color="#8a8f98")
         axes.plot([line["wrong_side"]], [row], marker="x", color="#c0392b")
     axes.axvline(0.93, color="#8a8f98", linestyle="dashed", linewidth=1.0)
     axes.set_yticks(range(len(lines)), [line["kind"] for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("dot: intervals that hold the truth (goal .93); bar: better or worse; cross: wrong side")
+    axes.set_xlabel(
+        "dot: intervals that hold the truth (goal .93)\nbar: verdict better or worse; cross: on the wrong side"
+    )
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120, facecolor="white")
 
