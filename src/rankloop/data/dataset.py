@@ -86,7 +86,7 @@ class Dataset(NamedTuple):
         query_numbers = [self._checked_number(int(index)) for index in indices]
         spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in query_numbers]
         rows, offsets = np.concatenate([*spans, np.empty(0, np.int64)]), offsets_of([len(span) for span in spans])
-        names = tuple(self.query_ids[q] for q in query_numbers)
+        names = tuple(self.query_ids[q] for q in query_numbers) if self.query_ids else ()  # parts have no names
         return Dataset(self.features[rows], self.relevance[rows], offsets, names)
 
     def _checked_number(self, query: int) -> int:

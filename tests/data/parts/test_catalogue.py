@@ -62,6 +62,7 @@ def test_any_cut_is_loaded_as_a_subset(tmp_path: Path) -> None:
     found, expected = catalogue_in(folder).within(ranges), sorted_in_memory(folder, *ranges)
     for first, end in [(0, 1), (3, 30), (11, 13), (47, 48)]:
         _equal(found.between(first, end).load(), expected.subset(range(first, end)))
+        _equal(found.load().subset(range(first, end)), expected.subset(range(first, end)))
     assert str(found.between(10, 14)) == "part-0.txt, part-1.txt"
 
 
