@@ -99,10 +99,14 @@ def test_the_loop_writes_itself_while_the_disk_is_quick() -> None:
             assert await written(log, entries(1)) == [number]
         while log._quick_commits < writer.MIN_QUICK_COMMITS:  # on a busy machine some took long
             await written(log, entries(1))
-        assert store.threads == []
-        last = sum(store.sizes)
-        assert await written(log, entries(3)) == [last + 1, last + 2, last + 3]
+        for _ in range(100):  # on a busy machine a slow commit gives the writing back to the thread
+            store.threads.clear()
+            last = sum(store.sizes)
+            assert await written(log, entries(3)) == [last + 1, last + 2, last + 3]
+            if store.threads == [current_thread().name]:
+                break
         assert store.threads == [current_thread().name]
+        last = sum(store.sizes) - 3
         store.is_free = False  # then the thread writes
         assert await written(log, entries(2)) == [last + 4, last + 5]
         assert log._pending_bytes == 0
