@@ -25,9 +25,8 @@ from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource, FolderSource
 from rankloop.search.study import is_compared, study_parquet, study_report, study_rows
-from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
-from rankloop.service.application.reports import ranker_report
+from rankloop.service.application.reports import history_of, ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
@@ -194,10 +193,10 @@ class SearchPage:
 
         @of_visitors("GET /search/history")
         async def history() -> Response:
-            """Return the history of counts and click rates: at most a few hundred points, for curves."""
+            """Return counts and click rates at each snapshot, of at most a few dozen, and now."""
             node = self.search.node
             points = await asyncio.to_thread(history_of, node.directory.ranker(RANKER), node.store)
-            return JsonResponse({"points": [point._asdict() for point in points]})
+            return JsonResponse({"points": points})
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:

@@ -64,7 +64,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 def test_a_folder_is_backed_up_checked_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, new = tmp_path / "shop.rankloop-backup", tmp_path / "new"
+    file, new = tmp_path / "shop.db.gz", tmp_path / "new"
     with running(Location(tmp_path / "data")) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 3)

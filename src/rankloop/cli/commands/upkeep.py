@@ -19,11 +19,11 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 @command(
     "In use",
-    "rankloop backup shop-data --to shop-monday.rankloop-backup",
-    "rankloop backup postgresql://user:password@host/database --to shop.rankloop-backup --check",
+    "rankloop backup shop-data --to shop-monday.db.gz",
+    "rankloop backup shop-data --to shop-monday.db.gz --check",
 )
 def backup(
-    log: Log,
+    log: Annotated[str, argument("LOG", "The log of a service in SQLite: its folder or its file.")],
     to: Annotated[Path, option("--to FILE", "File to write; it must not exist.")],
     check: Annotated[bool, option("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
     imports: Imports = None,
@@ -31,46 +31,44 @@ def backup(
 ) -> None:
     """Write the log of a service to one file, while the service runs.
 
-    The file is a SQLite database with all events and snapshots of one moment, and a digest. It can be
-    restored to a folder or to PostgreSQL. Older backups still contain the events of users that were erased later.
+    The file is the SQLite database of one moment, compressed by gzip. Back up PostgreSQL with pg_dump. Older backups
+    still contain the events of users that were erased later.
     """
     from rankloop.service.application.backup import back_up
     from rankloop.service.application.backup import restore as restore_backup
 
-    summary = back_up(log, to)
+    contents = back_up(log, to)
     n_bytes = to.stat().st_size
-    answer = summary._asdict() | {"file": str(to), "bytes": n_bytes}
-    show(as_json, answer, [f"{to}: {_sizes_of(summary)}, {n_bytes:,} bytes"])
+    answer = contents._asdict() | {"file": str(to), "bytes": n_bytes}
+    show(as_json, answer, [f"{to}: {_sizes_of(contents)}, {n_bytes:,} bytes"])
     if check:
         with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
-            restore_backup(to, folder)
+            restore_backup(to, Path(folder))
             _check(folder, as_json)
 
 
 @command(
     "In use",
-    "rankloop restore shop-monday.rankloop-backup --to new-data --check",
-    "rankloop restore shop.rankloop-backup --to postgresql://user:password@host/database",
+    "rankloop restore shop-monday.db.gz --to new-data",
+    "rankloop restore shop-monday.db.gz --to new-data --check",
 )
 def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
-    to: Annotated[str, option("--to LOG", "An empty folder or a PostgreSQL database without a log.")],
+    to: Annotated[Path, option("--to FOLDER", "An empty folder.")],
     check: Annotated[bool, option("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restore a backup to an empty folder or database, from which `rankloop serve` continues.
+    """Restore a backup to an empty folder, from which `rankloop serve` continues.
 
-    A backup of SQLite can be restored to PostgreSQL and the other way round. The digest is checked before anything is
-    written; the restore is complete or has no effect. Exit code 1 if a replay differs.
+    A damaged backup is refused; the restore is complete or has no effect. Exit code 1 if a replay differs.
     """
     from rankloop.service.application.backup import restore as restore_backup
 
-    summary = restore_backup(backup, to)
-    place = "the database" if "://" in to else to
-    show(as_json, summary._asdict(), [f"{place} has {_sizes_of(summary)}"])
+    contents = restore_backup(backup, to)
+    show(as_json, contents._asdict(), [f"{to} has {_sizes_of(contents)}"])
     if check:
-        _check(to, as_json)
+        _check(str(to), as_json)
 
 
 @command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
@@ -180,8 +178,8 @@ def user(
     show(as_json, proof, lines)
 
 
-def _sizes_of(summary: Any) -> str:
-    return f"{summary.events:,} events up to number {summary.last}, {summary.snapshots:,} snapshots"
+def _sizes_of(contents: Any) -> str:
+    return f"{contents.events:,} events up to number {contents.last}, {contents.snapshots:,} snapshots"
 
 
 def _check(log: str, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import { at, make, write } from "/page/format.js";
 import { counted } from "./text.js";
 
 const LOOK_EVERY = 4000; // milliseconds
+const MOST = 1800; // points of a curve
 const FIRST = {
   "chart-first": { axis: "percent", range: [0, 1], lines: [["ctr_first", "of finished searches", "share", "--one"]] },
   "chart-position": {
@@ -47,8 +48,7 @@ export class Progress {
       const status = await call("GET", "/search/status");
       this.show(status);
       const seen = JSON.stringify([status.counts, status.study]);
-      if (seen !== this.seen || this.unsettled) await this.draw(status);
-      this.unsettled = seen !== this.seen; // the curve is sampled a moment later than the counts
+      if (seen !== this.seen) await this.draw(status);
       this.seen = seen;
     } catch (error) {
       if (error.status === 401) clearInterval(this.timer);
@@ -93,7 +93,11 @@ export class Progress {
   }
 
   async draw(status) {
-    const { points } = await call("GET", "/search/history");
+    this.points ??= (await call("GET", "/search/history")).points;
+    const points = this.points;
+    const now = Math.max(Date.now() / 1000, points.at(-1).at); // clocks differ
+    points.push({ at: now, health: status.health, counts: status.comparison });
+    if (points.length > MOST) points.splice(1, 1);
     const of = (part, name) => points.map((point) => point[part][name] ?? null);
     const health = ["ctr_first", "click_position"].map((name) => [name, of("health", name)]);
     const counts = ["wins", "losses"].map((name) => [name, of("counts", name)]);

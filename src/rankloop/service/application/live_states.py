@@ -17,7 +17,6 @@ from rankloop.core.kernels import discounts
 from rankloop.core.serialisation import decision_to_plain, to_plain
 from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
-from rankloop.service.application.jobs.history import Curve
 from rankloop.service.domain.base_score import BASE_SCORE
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
@@ -50,7 +49,6 @@ class ServedRanker:
         self.config = config
         self.catalogue = catalogue
         self.changed_after = 0  # the last event that is in its configuration
-        self.curve = Curve()
         first = Trainer(config, start)
         self.serving = first.session
         self.draws_in_sequence = False  # from one generator, as `play` does: only in the process that learns it

@@ -13,9 +13,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
-from rankloop.service.application.jobs.history import sample_rankers
 from rankloop.service.application.learning import Learning
 from rankloop.service.application.live_states import Ranking
+from rankloop.service.domain.drift import DriftAlarms
 from rankloop.service.domain.feedback_rules import impression_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter
@@ -28,6 +28,8 @@ logger = logging.getLogger("rankloop.service")
 IMPRESSION_COPIES = 4  # of an impression in memory on its way to the log, nearly
 OLD_EVENTS_SECONDS = 600.0  # between two looks for events that are old enough to be deleted
 DAY_SECONDS = 86400.0
+DRIFT_CHECK_SECONDS = 1.0  # between two looks at the click rates
+MAX_RANKERS_AT_ONCE = 200  # that are looked at without a pause, in which requests are served
 
 
 class Node:
@@ -62,7 +64,7 @@ class Node:
         self.learning.worker.start()
         if not store.shared and self.learning.worker.leases.allowed:
             await self.learning.started.wait()
-        jobs = [sample_rankers(self.directory.rankers), self.learning.expire_waiters_and_measure_lag()]
+        jobs = [self._watch_drift(), self.learning.expire_waiters_and_measure_lag()]
         if is_shared(store):
 
             def notify(entity: str) -> None:
@@ -104,6 +106,15 @@ class Node:
             except (Unavailable, OSError) as error:
                 logger.warning(f"old events could not be deleted, which is tried again: {error}")
             await asyncio.sleep(OLD_EVENTS_SECONDS)
+
+    async def _watch_drift(self) -> None:
+        alarms = DriftAlarms()
+        while True:
+            for number, ranker in enumerate(list(self.directory.rankers.values()), 1):
+                alarms.watch(ranker.name, ranker.projection.counters)
+                if number % MAX_RANKERS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(DRIFT_CHECK_SECONDS)
 
     def notice(self, entity: str) -> None:
         """Look for changes of an entity, or of all after `ANY_ENTITY`."""

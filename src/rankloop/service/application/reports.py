@@ -1,19 +1,28 @@
 """Reports of rankers, experiments and catalogues, for `GET`, the page and the event stream."""
 
+import time
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from rankloop.core.saved_session import loads
+from rankloop.core.session import Session
 from rankloop.core.statistics import share_interval, sign_p_value
+from rankloop.service.application.live_states import ServedRanker
 from rankloop.service.application.node import Node
-from rankloop.service.domain.counters import Counters, OutcomeCounts
-from rankloop.service.domain.health import finite
+from rankloop.service.domain.counters import Counters, OutcomeCounts, published_counts
+from rankloop.service.domain.health import StateView, clicks_of, finite
 from rankloop.service.domain.split import SplitCounts
+from rankloop.service.domain.trainer import PublishedState
+from rankloop.service.stores.base import Store
 
 REPORTED_COUNTS = ("impressions", "closed", "with_feedback", "default_feedback", "not_learned", "evaluated")
 OPTIONAL_DEFAULTS: dict[str, Any] = dict.fromkeys(("schema", "catalogue", "model", "booster", "kind"))
 OPTIONAL_DEFAULTS |= {"weight": 1.0, "outcomes": {}, "guardrails": {}}  # are left out of a report
+HISTORY_FIELDS = ("ctr", "ctr_recent", "ndcg", "explored_share", "swap_probability", "refused")
+MAX_POINTS = 60  # of a history, read from snapshots
+MAX_POINT_WEIGHTS = 12
 
 
 def ranker_report(node: Node, name: str) -> dict[str, Any]:
@@ -52,6 +61,32 @@ def ranker_report(node: Node, name: str) -> dict[str, Any]:
         **({"outcomes": outcomes} if outcomes else {}),
         "weights": runtime.view().weights(),
     }
+
+
+def history_of(runtime: ServedRanker, store: Store) -> list[dict[str, Any]]:
+    """Return counts, health and weights of a ranker at its snapshots and now; it may be called on any thread.
+
+    Args:
+      runtime: The ranker.
+      store: Of its snapshots.
+    """
+    snapshots = sorted(store.snapshots(runtime.entity), key=lambda row: row[2])
+    points = []
+    for number, _, at in snapshots[:: 1 + len(snapshots) // MAX_POINTS]:
+        snapshot = store.snapshot(runtime.entity, number)
+        if snapshot is not None:  # else it was thinned at this moment
+            points.append(_point(at, runtime, loads(snapshot.session), snapshot.projection))
+    return [*points, _point(time.time(), runtime, runtime.published, runtime.published.projection)]
+
+
+def _point(at: float, runtime: ServedRanker, learned: PublishedState | Session, projection: bytes) -> dict[str, Any]:
+    """Return a part of the report of a ranker at one time."""
+    view, counters = StateView(runtime.config, learned.state), published_counts(projection).counters
+    health = view.health(counters, learned.refused)
+    kept = {name: health[name] for name in HISTORY_FIELDS if name in health} | clicks_of(counters)
+    counts = {name: getattr(counters, name) for name in ("impressions", "wins", "losses")}
+    weights = view.weights(MAX_POINT_WEIGHTS)
+    return {"at": at, "counts": counts | {"learned": learned.learned}, "health": kept, "weights": weights}
 
 
 def catalogue_report(node: Node, name: str) -> dict[str, Any]:

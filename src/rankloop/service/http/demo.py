@@ -82,7 +82,7 @@ class Demo:
         """Create the ranker and the experiment, unless they exist."""
         problem = bodies.ProblemBody(feature_names=self.shelf.features)
         learner = {"kind": "3pr", "warm": 3}
-        await node.administration.create(PLAYGROUND_RANKER, bodies.CreateBody(learner, problem, snapshot_every=100))
+        await node.administration.create(PLAYGROUND_RANKER, bodies.CreateBody(learner, problem, snapshot_every=20))
         boldest = [float(name == "bold") for name in self.shelf.features]
         variants = bodies.ExperimentBody(
             bodies.VariantBody(ranker=PLAYGROUND_RANKER), bodies.VariantBody(weights=boldest)

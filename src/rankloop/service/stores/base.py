@@ -27,10 +27,6 @@ LOG_MIGRATIONS = (  # each step is run once; the type names in braces are those 
     """,
 )
 LOG_VERSION = len(LOG_MIGRATIONS)
-COLUMNS: Mapping[str, Sequence[str]] = {  # of the tables that a backup copies
-    "rankloop_events": ("seq", "entity", "at", "body", "impression", "kind"),
-    "rankloop_snapshots": ("entity", "number", "at", "state_seq", "session", "projection", "rejected", "oldest_open"),
-}
 SAVE_SNAPSHOT = """INSERT INTO rankloop_snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entity, number) DO UPDATE
     SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, projection = excluded.projection,
         rejected = excluded.rejected, oldest_open = excluded.oldest_open
@@ -101,13 +97,9 @@ class ReadableLog(ABC):
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Yield records in order: of one entity or all, after a number, up to another."""
         end = self.last()
-        for page in self.pages(entity, after, end if until is None else min(until, end)):
+        until = end if until is None else min(until, end)
+        while page := self.page(entity, after, until):
             yield from records_of(page)
-
-    def pages(self, entity: str | None, after: int, until: int, columns: str = EVENT_COLUMNS) -> Iterator[list[Any]]:
-        """Yield rows of events in pages of limited number and size; the arguments are those of `page`."""
-        while page := self.page(entity, after, until, columns=columns):
-            yield page
             after = page[-1][0]
             if not is_full(page):
                 return
@@ -198,13 +190,8 @@ class ReadableLog(ABC):
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot._make(rows[0]) if rows else None
 
-    def page(
-        self, entity: str | None, after: int, until: int, condition: str = "", columns: str = EVENT_COLUMNS
-    ) -> list[Any]:
-        """Return rows of events up to the one that makes them too many or too large.
-
-        `condition` is further SQL; `columns` begin with seq, entity, at and body.
-        """
+    def page(self, entity: str | None, after: int, until: int, condition: str = "") -> list[Any]:
+        """Return rows of events up to the one that makes them too many or too large; `condition` is further SQL."""
         values: list[Any] = [after, until]
         where = f"seq > ? AND seq <= ?{condition}"
         if entity is not None:
@@ -213,7 +200,7 @@ class ReadableLog(ABC):
         sizes = f"SELECT seq, length(body) AS size FROM {events} ORDER BY seq LIMIT {PAGE_ROWS}"
         sums = f"SELECT seq, sum(size) OVER (ORDER BY seq) AS total FROM ({sizes}) AS sizes"
         last = f"(SELECT min(seq) FROM ({sums}) AS sums WHERE total >= {PAGE_BYTES})"
-        query = f"SELECT {columns} FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
+        query = f"SELECT {EVENT_COLUMNS} FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
         return self.rows(f"{query} LIMIT {PAGE_ROWS}", [*values, *values])
 
     def _records(self, where: str, values: Sequence[Any], order: str = "seq") -> list[Record]:

@@ -1,7 +1,7 @@
 """Open a log in SQLite or PostgreSQL: to write, by the settings, or to read only, though a service may be running."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,23 +29,17 @@ def open_store(settings: Settings) -> Store:
 class ReadOnlyLog(ReadableLog):
     """A log that is only read."""
 
-    begin_query = "BEGIN"
-
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self.execute = execute
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query; `log_at` translates errors."""
-        return list(self.execute(query, tuple(values)).fetchall())
+        return list(self.connection.execute(query, tuple(values)).fetchall())
 
     def version(self) -> int:
         """Return the number of migrations that the log has been through."""
         self.rows("SELECT 1 FROM rankloop_events LIMIT 1")
         return int(self.rows("PRAGMA user_version")[0][0])
-
-    def hold_view(self) -> None:
-        """Read the tables as they are at this moment from now on, whatever others write."""
-        self.execute(self.begin_query)
 
 
 @contextmanager
@@ -61,7 +55,7 @@ def log_at(where: str) -> Iterator[ReadOnlyLog]:
         raise NotFound(f"there is no log {str(file)!r}")
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            yield ReadOnlyLog(connection.execute)
+            yield ReadOnlyLog(connection)
     except sqlite3.DatabaseError as error:
         raise InvalidInput(f"{file} is not the log of a rankloop service: {error}") from None
 
@@ -74,7 +68,6 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
 
     class PostgresLog(ReadOnlyLog):
         last_query = SELECT_LAST
-        begin_query = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
             """Return the rows of a query whose places for values are question marks."""
@@ -86,7 +79,7 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
-            yield PostgresLog(connection.execute)
+            yield PostgresLog(connection)
     except psycopg.errors.UndefinedTable:
         raise InvalidInput("this PostgreSQL database is not the log of a rankloop service") from None
     except psycopg.Error as error:

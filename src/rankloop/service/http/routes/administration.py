@@ -11,8 +11,7 @@ from starlette.responses import Response
 from rankloop.core.errors import Rejected
 from rankloop.rules import Rules
 from rankloop.service import requests as bodies
-from rankloop.service.application.jobs.history import history_of
-from rankloop.service.application.reports import catalogue_report, experiment_report, ranker_report
+from rankloop.service.application.reports import catalogue_report, experiment_report, history_of, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
 from rankloop.service.http.keys_and_limits import FILE_MEDIA, check_reach
 
@@ -143,10 +142,10 @@ def _add_rankers(endpoints: Endpoints) -> None:
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
-        """Return counts, health and weights over time, in at most a few hundred points."""
+        """Return counts, health and weights at each snapshot, of at most a few dozen, and now."""
         runtime = await endpoints.node.directory.find_ranker(name)
         points = await asyncio.to_thread(history_of, runtime, endpoints.node.store)
-        return JsonResponse({"points": [point._asdict() for point in points]})
+        return JsonResponse({"points": points})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
