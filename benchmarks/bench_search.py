@@ -25,24 +25,24 @@ LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        return [row for kind in ("tantivy", "sqlite") for row in _kind(Path(folder), kind)]
+        return _rows(Path(folder))
 
 
-def _kind(folder: Path, kind: str) -> list[Row]:
-    engine, source = LocalEngine(folder / kind, kind), Synthetic()
+def _rows(folder: Path) -> list[Row]:
+    engine, source = LocalEngine(folder), Synthetic()
     made, made_cpu = _wall_and_cpu(lambda: sum(1 for _ in source.documents({})))
     before = _peak()
     seconds, cpu = _wall_and_cpu(lambda: engine.refresh(source))
     seconds -= made
     note = f"peak of memory {_peak():.0f} MB, {before:.0f} MB before; {cpu - made_cpu:.0f} s of CPU"
-    rows = [alone(f"search, {kind}: index 100,000 documents of 1 kB", seconds, target="120 s", note=note)]
+    rows = [alone("search: index 100,000 documents of 1 kB", seconds, target="120 s", note=note)]
     queries = [read_text(text) for text in source.queries()]
-    rows += [_searches(engine, kind, queries), _snippets(engine, kind, queries)]
+    rows += [_searches(engine, queries), _snippets(engine, queries)]
     engine.close()
     return rows
 
 
-def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
+def _searches(engine: LocalEngine, queries: list[TextQuery]) -> Row:
     """Both for every query in turn, so that a busy machine hits both."""
 
     def ours(query: TextQuery) -> None:
@@ -62,20 +62,20 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     pairs = np.array([both(query) for query in queries])
     medians = np.median(pairs.reshape(N_REPEATS, -1, 4), axis=1)[:, :2]
     late = np.percentile(pairs[:, 0], 95)
-    name = f"search, {kind}: candidates by words and meaning with features, 100,000 documents, beside the word index"
+    name = "search: candidates by words and meaning with features, 100,000 documents, beside the word index"
     cpu, own_cpu = np.median(pairs[:, 2:], axis=0) * 1e3
     note = f"p95 {late * 1e3:.1f} ms; of CPU {cpu:.1f} and {own_cpu:.1f} ms; {N_QUERIES} queries of 3 words"
     return row(name, timed(medians.tolist()), target="0.2×", note=note)
 
 
-def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
+def _snippets(engine: LocalEngine, queries: list[TextQuery]) -> Row:
     times = []
     for query in queries:
         ids = [candidate.id for candidate in engine.candidates(query, N_RESULTS)]
         start = perf_counter()
         engine.snippets(query, ids)
         times.append(perf_counter() - start)
-    return alone(f"search, {kind}: snippets of a page of 10", float(np.median(times)))
+    return alone("search: snippets of a page of 10", float(np.median(times)))
 
 
 class Synthetic:

@@ -95,7 +95,6 @@ def search_cranfield(setting: Setting) -> Finding:
     rounds, seeds = (QUICK_ROUNDS, QUICK_SEEDS) if setting.quick else (ROUNDS, SEEDS)
     with engine_of(Documents(name, test_collection.documents)) as engine:
         schema, queries = asked(test_collection, engine)
-        kind = engine.kind
     with engine_of(Documents(name, test_collection.documents), meaning="off") as engine:
         words = np.array([query.ndcg(np.arange(len(query.relevance))) for query in asked(test_collection, engine)[1]])
     engine_scores = np.array([query.ndcg(np.arange(len(query.relevance))) for query in queries])
@@ -106,7 +105,7 @@ def search_cranfield(setting: Setting) -> Finding:
             run = play(users, rounds, seed)
             runs[users.name].append(run._replace(unseen_words=float(words[N_ASKED_QUERIES:].mean())))
             setting.progress(i * len(seeds) + j + 1, len(USER_GROUPS) * len(seeds))
-    facts = ("data", name), ("engine", kind), ("rounds", f"{rounds:,}"), ("seeds", ", ".join(map(str, seeds)))
+    facts = ("data", name), ("rounds", f"{rounds:,}"), ("seeds", ", ".join(map(str, seeds)))
     missing = (notice.strip(),) if notice else ()
     charts = (_curves(runs, rounds),)
     return Finding(

@@ -32,7 +32,7 @@ def box_over(folder: Path, **options: Any) -> SearchBox:
     source = folder / "notes"
     if not source.exists():
         write_notes(source)
-    return SearchBox(source, data=folder / "data", **{"engine": "sqlite"} | options)
+    return SearchBox(source, data=folder / "data", **options)
 
 
 def prefer(box: SearchBox, id: str, text: str = "boat", times: int = 3, **search: Any) -> None:

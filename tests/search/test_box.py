@@ -138,7 +138,7 @@ def test_what_was_learned_is_there_again(tmp_path: Path) -> None:
 
 def test_documents_change_and_what_was_learned_stays(tmp_path: Path) -> None:
     with box_over(tmp_path) as box:
-        prefer(box, "knots.md", times=5)
+        prefer(box, "knots.md", times=6)
         notes = tmp_path / "notes"
         (notes / "boats.md").unlink()
         (notes / "harbours.md").write_text("# Harbours\n\nA boat, a boat, a boat, a boat and no other word than boat.")
@@ -395,7 +395,7 @@ def test_two_boxes_on_one_folder(tmp_path: Path) -> None:
 
 def test_two_processes_on_one_folder(tmp_path: Path) -> None:
     with box_over(tmp_path):
-        done = run(f"SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')")
+        done = run(f"SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r})")
     assert done.returncode == 1
     assert "Conflict" in done.stderr
     assert "in use" in done.stderr
@@ -404,7 +404,7 @@ def test_two_processes_on_one_folder(tmp_path: Path) -> None:
 def test_what_was_acknowledged_outlives_the_process(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
+        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r})\n"
         "for _ in range(3): box.learn(box.search('boat'), clicks=['knots.md'])\n"
         "from rankloop.service.domain.trainer import digest\n"
         "print(digest(box._service.node.directory.rankers['search'].serving.state), flush=True)\n"
@@ -421,7 +421,7 @@ def test_what_was_acknowledged_outlives_the_process(tmp_path: Path) -> None:
 def test_a_program_that_does_not_close_it_ends(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
+        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r})\n"
         "box.learn(box.search('boat'), clicks=['knots.md'])"
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -507,7 +507,7 @@ def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: st
     done = run(
         "from rankloop.service.stores.sqlite import SqliteStore\n"
         "from rankloop.service.log.writer import LogWriter\n"
-        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
+        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r})\n"
         f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
         "box.learn(box.search('boat'), clicks=['harbours.md'])\n"
         "shown = box.search('boat')\n"
@@ -576,7 +576,7 @@ def test_segments_like_different_values_of_a_field(tmp_path: Path) -> None:
     words = " ".join(f"word{i}" for i in range(9))  # in all of them: the engine cannot tell them apart
     rows = [f"d{i},Boat,boat {words},{'sailing' if i % 2 else 'motor'}" for i in range(12)]
     (tmp_path / "boats.csv").write_text("\n".join(["id,title,body,kind", *rows]))
-    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", fields=["kind"], engine="sqlite") as box:
+    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", fields=["kind"]) as box:
 
         def share(segment: str) -> float:
             """Of sailing boats among the first four, for a query that nobody asked."""
@@ -595,17 +595,17 @@ def test_segments_like_different_values_of_a_field(tmp_path: Path) -> None:
 
 def test_fields_that_are_new_join_what_was_learned(tmp_path: Path) -> None:
     (tmp_path / "boats.csv").write_text("id,title,body,kind\na,Boat,boat boat,x\nb,Boat,boat,y\n")
-    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", engine="sqlite") as box:
+    with SearchBox(tmp_path / "boats.csv", tmp_path / "data") as box:
         prefer(box, "b", times=4)
-    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", fields=["kind"], engine="sqlite") as box:
+    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", fields=["kind"]) as box:
         assert box.predict("boat").ids == ["b", "a"]
         box.learn(box.search("boat", segment="s"), clicks=["b"])
         assert_replays(box)
-    with SearchBox(tmp_path / "boats.csv", tmp_path / "data", engine="sqlite") as box:
+    with SearchBox(tmp_path / "boats.csv", tmp_path / "data") as box:
         assert box.predict("boat").ids == ["b", "a"]
         assert_replays(box)
     with pytest.raises(InvalidInput, match="rename the field 'document'"):
-        SearchBox(tmp_path / "boats.csv", tmp_path / "other", fields=["document"], engine="sqlite")
+        SearchBox(tmp_path / "boats.csv", tmp_path / "other", fields=["document"])
 
 
 def test_an_unknown_option_is_refused(box: SearchBox) -> None:

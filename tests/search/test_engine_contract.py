@@ -1,4 +1,4 @@
-"""Both engines keep to the protocol, and one that does not is told what is wrong."""
+"""The engine of the package keeps to the protocol, and one that does not is told what is wrong."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,17 +8,16 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
-from rankloop.search.engine_contract import check_engine
 from rankloop.search.local_engine import LocalEngine
+from tests.search.engine_contract import check_engine
 from tests.search.sources import Listed
 
 
-@pytest.mark.parametrize("kind", ["tantivy", "sqlite"])
-def test_the_engines_of_the_package_keep_to_it(tmp_path: Path, kind: str) -> None:
+def test_the_engine_of_the_package_keeps_to_it(tmp_path: Path) -> None:
     made = []
 
     def engine_over(documents: Sequence[TextDocument]) -> LocalEngine:
-        made.append(LocalEngine(tmp_path, kind))
+        made.append(LocalEngine(tmp_path))
         made[0].refresh(Listed(documents))
         return made[0]
 

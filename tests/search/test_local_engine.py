@@ -1,4 +1,4 @@
-"""Both indexes behind the engine: what is found, what a refresh changes, and what is left when things go wrong."""
+"""The engine over local documents: what is found, what a refresh changes, and what is left when things go wrong."""
 
 import os
 import resource
@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.extras import MissingExtra
 from rankloop.search import local_engine
 from rankloop.search.engine import MATCHES, TextDocument
 from rankloop.search.indexes.match_kernel import matches
@@ -29,12 +30,6 @@ DOCUMENTS = [
     TextDocument("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
     TextDocument("shell", "Buckling shells", "Thin shells buckle. 日本語の文"),
 ]
-KINDS = ["tantivy", "sqlite"]
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -43,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine(folder: Path, kind: str) -> Iterator[LocalEngine]:
-    engine = LocalEngine(folder, kind)
+def engine(folder: Path) -> Iterator[LocalEngine]:
+    engine = LocalEngine(folder)
     engine.refresh(Listed(DOCUMENTS))
     yield engine
     engine.close()
@@ -111,9 +106,9 @@ SCRIPTS = {
         ("🎉", ["emoji"]),
     ],
 )
-def test_other_scripts(folder: Path, kind: str, text: str, ids: list[str]) -> None:
+def test_other_scripts(folder: Path, text: str, ids: list[str]) -> None:
     """By words; in scripts without spaces by letters that touch."""
-    engine = LocalEngine(folder, kind)
+    engine = LocalEngine(folder)
     engine.refresh(Listed([TextDocument(id, "", body) for id, body in SCRIPTS.items()]))
     assert found(engine, text) == ids
     engine.close()
@@ -131,39 +126,24 @@ def test_other_scripts(folder: Path, kind: str, text: str, ids: list[str]) -> No
     ],
 )
 def test_stemming_by_language(folder: Path, language: str, written: str, typed: str) -> None:
-    engine = LocalEngine(folder, "tantivy", language)
+    engine = LocalEngine(folder, language)
     engine.refresh(Listed([TextDocument("a", "", written)]))
     assert found(engine, typed) == ["a"]
     engine.close()
 
 
-def test_sqlite_stems_english_only(folder: Path) -> None:
-    engine = LocalEngine(folder, "sqlite", "german")
-    engine.refresh(Listed([TextDocument("a", "", "Häusern running")]))
-    assert (found(engine, "hausern"), found(engine, "haus"), found(engine, "run")) == (["a"], [], [])
-    engine.close()
-
-
-def test_unknown_languages_engines_and_documents_are_refused(engine: LocalEngine, tmp_path: Path, kind: str) -> None:
+def test_unknown_languages_and_documents_are_refused(engine: LocalEngine, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no stemming for 'klingon'; there is for arabic, danish"):
-        LocalEngine(tmp_path / "other", kind, "klingon")
-    with pytest.raises(InvalidInput, match="must be one of tantivy, sqlite"):
-        LocalEngine(tmp_path / "other", "elastic")
+        LocalEngine(tmp_path / "other", "klingon")
     with pytest.raises(InvalidInput, match="no document 'moon'"):
         engine.features(read_text("wing"), ["moon"])
 
 
-def test_without_tantivy_sqlite_searches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LocalEngine(folder)
-    assert engine.kind == "tantivy"
-    engine.close()
-    monkeypatch.setattr(local_engine.stemmers, "is_tantivy_installed", lambda: False)
-    engine = LocalEngine(folder)
-    assert engine.kind == "sqlite"
-    engine.close()
-    monkeypatch.setattr("rankloop.search.indexes.text_index.is_tantivy_installed", lambda: False)
-    with pytest.raises(NotFound, match=r"pip install 'rankloop\[search\]'"):
-        LocalEngine(folder, "tantivy")
+def test_without_tantivy_nothing_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tantivy", None)
+    for _ in range(2):  # the folder is free again
+        with pytest.raises(MissingExtra, match=r"pip install 'rankloop\[search\]'"):
+            LocalEngine(folder)
 
 
 def test_texts_snippets_and_fields_come_back(engine: LocalEngine) -> None:
@@ -203,21 +183,21 @@ def test_matches_know_stems_and_titles(engine: LocalEngine) -> None:
     assert (heat["title_length"], heat["body_length"], wing["at"]) == (4.0, 8.0, 7.0)
 
 
-def test_a_refresh_reads_what_changed_and_drops_what_is_gone(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_a_refresh_reads_what_changed_and_drops_what_is_gone(engine: LocalEngine, folder: Path) -> None:
     assert engine.refresh(Listed(DOCUMENTS))[:4] == (0, 0, 0, 3)
     changed = [DOCUMENTS[0]._replace(body="nothing but a rudder"), DOCUMENTS[1], TextDocument("new", "Fuselage", "")]
     assert engine.refresh(Listed(changed))[:4] == (1, 1, 1, 3)
     assert (found(engine, "rudder"), found(engine, "propeller"), found(engine, "shells")) == (["wing"], [], [])
     engine.close()
-    again = LocalEngine(folder, kind)
+    again = LocalEngine(folder)
     assert (found(again, "fuselage"), again.document("shell"), again.n_documents) == (["new"], None, 3)
     again.close()
 
 
-def test_files_that_change_and_go(tmp_path: Path, folder: Path, kind: str) -> None:
+def test_files_that_change_and_go(tmp_path: Path, folder: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(f"common {name}{name}")
-    engine, source = LocalEngine(folder, kind), FolderSource(tmp_path, without=folder)
+    engine, source = LocalEngine(folder), FolderSource(tmp_path, without=folder)
     assert engine.refresh(source)[:4] == (3, 0, 0, 3)
     (tmp_path / "a.txt").unlink()
     (tmp_path / "b.txt").write_text("common other")
@@ -259,13 +239,13 @@ class Breaking(Listed):
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_refresh_leaves_everything_as_it_was(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_an_interrupted_refresh_leaves_everything_as_it_was(engine: LocalEngine, folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.refresh(Breaking([]))
     assert (found(engine, "propeller"), found(engine, "changed more")) == (["wing"], [])
     assert engine.refresh(Listed(DOCUMENTS))[:4] == (0, 0, 0, 3)
     engine.close()
-    again = LocalEngine(folder, kind)
+    again = LocalEngine(folder)
     assert (found(again, "propeller"), again.n_documents) == (["wing"], 3)
     again.close()
 
@@ -282,10 +262,10 @@ def test_while_a_refresh_runs_the_old_index_answers(engine: LocalEngine) -> None
     assert found(engine, "propeller") == ["new"]
 
 
-def test_a_commit_that_was_cut_off_is_made_again(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_a_commit_that_was_cut_off_is_made_again(engine: LocalEngine, folder: Path) -> None:
     (folder / "index" / "committing").touch()
     engine.close()
-    again = LocalEngine(folder, kind)
+    again = LocalEngine(folder)
     assert again.n_documents == 0
     assert again.refresh(Listed(DOCUMENTS)).added == 3
     again.close()
@@ -306,42 +286,42 @@ def test_a_commit_that_fails_is_made_again_by_the_next_refresh(
 
 
 def test_an_index_of_another_version_or_language_is_made_again(
-    engine: LocalEngine, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    engine: LocalEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.close()
     (folder / "memory").write_text("what was learned")
     monkeypatch.setattr(local_engine, "FORMAT_VERSION", "0")
-    older = LocalEngine(folder, kind)
+    older = LocalEngine(folder)
     assert older.refresh(Listed(DOCUMENTS)).added == 3
     older.close()
-    german = LocalEngine(folder, kind, "german")
+    german = LocalEngine(folder, "german")
     assert german.n_documents == 0
     german.close()
     assert (folder / "memory").read_text() == "what was learned"
 
 
-@pytest.mark.parametrize("part", ["documents.sqlite", "KIND", "stems.sqlite", "meta.json"])
-def test_a_damaged_index_is_made_again(engine: LocalEngine, folder: Path, kind: str, part: str) -> None:
+@pytest.mark.parametrize("part", ["documents.sqlite", "words", "meta.json"])
+def test_a_damaged_index_is_made_again(engine: LocalEngine, folder: Path, part: str) -> None:
     engine.close()
-    spoiled = [path for path in (folder / "index").rglob("*") if path.name == part.replace("KIND", kind)]
+    spoiled = [path for path in (folder / "index").rglob("*") if path.name == part]
     for path in spoiled:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.write_bytes(b"broken " * 1_000)
-    again = LocalEngine(folder, kind)
-    assert again.n_documents == (0 if spoiled else 3)
+    again = LocalEngine(folder)
+    assert again.n_documents == 0
     again.refresh(Listed(DOCUMENTS))
     assert found(again, "wings") == ["wing", "heat"]
     again.close()
 
 
-def test_one_process_at_a_time(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_one_process_at_a_time(engine: LocalEngine, folder: Path) -> None:
     with pytest.raises(Conflict, match="is in use by another process"):
-        LocalEngine(folder, kind)
-    assert "Conflict" in in_another_process(OPEN, folder, kind)
+        LocalEngine(folder)
+    assert "Conflict" in in_another_process(OPEN, folder)
     engine.close()
-    assert in_another_process(OPEN, folder, kind) == "3\n"
+    assert in_another_process(OPEN, folder) == "3\n"
 
 
 OPEN = """
@@ -349,7 +329,7 @@ import sys
 from pathlib import Path
 from rankloop.search.local_engine import LocalEngine
 try:
-    print(LocalEngine(Path(sys.argv[1]), sys.argv[2]).n_documents)
+    print(LocalEngine(Path(sys.argv[1])).n_documents)
 except Exception as error:
     print(type(error).__name__)
 """
@@ -365,7 +345,7 @@ class Deadly(Listed):
         yield from super().documents(known)
         os.kill(os.getpid(), signal.SIGKILL)
 
-engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
+engine = LocalEngine(Path(sys.argv[1]))
 engine.refresh(Deadly([TextDocument(f"d{i}", "new", "word " * 100) for i in range(200)]))
 """
 FULL = """
@@ -378,7 +358,7 @@ from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
 from rankloop.search.indexes.match_kernel import matches
 
-engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
+engine = LocalEngine(Path(sys.argv[1]))
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
 try:
@@ -391,34 +371,34 @@ print(engine.refresh(Listed([TextDocument("new", "new", "wings")])))
 """
 
 
-def in_another_process(script: str, folder: Path, kind: str) -> str:
+def in_another_process(script: str, folder: Path) -> str:
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(root), str(root / "src")])
-    run = [sys.executable, "-c", script, str(folder), kind]
+    run = [sys.executable, "-c", script, str(folder)]
     done = subprocess.run(run, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.stdout
 
 
-def test_a_killed_process_leaves_the_old_index_and_no_lock(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_a_killed_process_leaves_the_old_index_and_no_lock(engine: LocalEngine, folder: Path) -> None:
     engine.close()
-    in_another_process(KILLED, folder, kind)
-    again = LocalEngine(folder, kind)
+    in_another_process(KILLED, folder)
+    again = LocalEngine(folder)
     assert (found(again, "wings"), found(again, "new"), again.n_documents) == (["wing", "heat"], [], 3)
     assert again.refresh(Listed([*DOCUMENTS, TextDocument("new", "new", "")]))[:4] == (1, 0, 0, 4)
     again.close()
 
 
-def test_no_space_left(engine: LocalEngine, folder: Path, kind: str) -> None:
+def test_no_space_left(engine: LocalEngine, folder: Path) -> None:
     """Files may not grow, as on a full disk: the error says so, the old index answers, and later all is well."""
     engine.close()
-    said, old, later = in_another_process(FULL, folder, kind).splitlines()
+    said, old, later = in_another_process(FULL, folder).splitlines()
     assert "What was indexed before is kept" in said
     assert old == "['wing', 'heat']"
     assert later.startswith("Refresh(added=1, changed=0, removed=3, documents=1")
 
 
-def test_large_documents_take_little_memory(folder: Path, kind: str) -> None:
+def test_large_documents_take_little_memory(folder: Path) -> None:
     """Of 20 documents with 60,000 words each, one at a time is in memory."""
 
     class Large(Listed):
@@ -426,7 +406,7 @@ def test_large_documents_take_little_memory(folder: Path, kind: str) -> None:
             for i in range(20):
                 yield SourceDocument(f"d{i}", "1", TextDocument(f"d{i}", "large", f"word{i} and other " * 20_000))
 
-    engine = LocalEngine(folder, kind)
+    engine = LocalEngine(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     engine.refresh(Large([]))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # kB

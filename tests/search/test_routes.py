@@ -32,12 +32,12 @@ PROBLEM = "application/problem+json"
 
 
 @contextmanager
-def searching(folder: Path, study: bool = False, kind: str = "sqlite", **settings: Any) -> Iterator[httpx.Client]:
+def searching(folder: Path, study: bool = False, **settings: Any) -> Iterator[httpx.Client]:
     """A client, without cookies of its own, of a search page over the notes of a folder."""
     source, data = folder / "notes", folder / "data"
     if not source.exists():
         write_notes(source)
-    documents, engine = FolderSource(source, data), LocalEngine(data, kind)
+    documents, engine = FolderSource(source, data), LocalEngine(data)
     calls = SearchPage(engine, documents, study=study)
     try:
         with (
@@ -458,9 +458,8 @@ def test_nothing_is_lost_while_others_forget_and_take_back(fresh: httpx.Client) 
     assert sorted(order) == sorted(ENGINE_ORDER)
 
 
-@pytest.mark.parametrize("kind", ["tantivy", "sqlite"])
-def test_searches_are_answered_while_documents_come_and_go(tmp_path: Path, kind: str) -> None:
-    with searching(tmp_path, kind=kind) as client:
+def test_searches_are_answered_while_documents_come_and_go(tmp_path: Path) -> None:
+    with searching(tmp_path) as client:
         crowd = Crowd(client, 2)
         try:
             for turn in range(8):

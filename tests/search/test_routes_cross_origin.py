@@ -22,7 +22,7 @@ SHOP = {"Origin": "https://shop.example"}
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
     write_notes(tmp_path / "notes")
-    engine = LocalEngine(tmp_path / "data", "sqlite")
+    engine = LocalEngine(tmp_path / "data")
     page = SearchPage(engine, FolderSource(tmp_path / "notes"), origins=["https://shop.example"])
     with (
         page_server(tmp_path / "data", demo=False, addition=page) as address,

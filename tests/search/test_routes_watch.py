@@ -22,7 +22,7 @@ from tests.service.page.server import eventually
 def page(tmp_path: Path) -> Iterator[SearchPage]:
     """A page over notes, with its data inside of their folder."""
     notes = write_notes(tmp_path / "notes")
-    engine = LocalEngine(notes / "data", "sqlite")
+    engine = LocalEngine(notes / "data")
     yield SearchPage(engine, FolderSource(notes, notes / "data"))
     engine.close()
 
@@ -60,7 +60,7 @@ def _expect(ids: list[str], expected: list[str]) -> None:
 def test_a_table_is_not_watched(tmp_path: Path) -> None:
     table = tmp_path / "notes.csv"
     table.write_text("id,title,body\na,Boats,a boat\n", encoding="utf-8")
-    engine = LocalEngine(tmp_path / "data", "sqlite")
+    engine = LocalEngine(tmp_path / "data")
     with pytest.raises(InvalidInput, match="--watch is for folders"):
         SearchPage(engine, TableSource(table)).watch()
     engine.close()

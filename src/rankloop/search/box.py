@@ -25,7 +25,7 @@ class SearchBox:
     >>> notes = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (notes / "knots.md").write_text("# Knots\n\nA bowline holds a boat.")
     >>> _ = (notes / "boats.md").write_text("# Boats\n\nSail a boat, moor a boat, paint a boat.")
-    >>> with SearchBox(notes, data=notes / "learned", engine="sqlite") as box:
+    >>> with SearchBox(notes, data=notes / "learned") as box:
     ...     for _ in range(3):
     ...         shown = box.search("boat")
     ...         box.learn(shown, clicks=["knots.md"])
@@ -42,7 +42,7 @@ class SearchBox:
       columns: The columns of `id`, `title` and `body` in a table or engine, where they have other names.
       seed: Of the exploration.
       fields: Columns of a table or engine that can be filtered, and that visitors' segments are crossed with.
-      engine: "tantivy" or "sqlite"; `NAME=URL` of a running engine, as in `connect_engine`; or a `SearchEngine`.
+      engine: `NAME=URL` of a running engine, as in `connect_engine`, or a `SearchEngine`.
       language: The one whose endings are cut; "auto" guesses it for each document.
       meaning: "lsa", "off", "wordllama", or a function that returns a row for each of some texts.
       remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
@@ -186,7 +186,7 @@ def open_engine(
       meaning: Of a running engine only an embedding counts.
     """
     wrong_pair = InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
-    if engine is None or (isinstance(engine, str) and "=" not in engine):
+    if engine is None:
         if source is None:
             raise wrong_pair
         unknown = sorted(set(columns) - {"id", "title", "body"})
@@ -194,7 +194,7 @@ def open_engine(
             raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
         path = Path(source)
         documents = FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
-        return LocalEngine(data, engine, language, meaning), documents
+        return LocalEngine(data, language, meaning), documents
     if source is not None:
         raise wrong_pair
     if not isinstance(engine, str):

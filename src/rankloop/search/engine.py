@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rankloop.core.types import Floats
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+VALUE_SEPARATOR = "\x1f"  # between several values of one field
+MAX_FACET_VALUES = 20  # of a field that are counted, the most frequent ones
 MAX_SECONDS = 1e11  # larger numbers are dates in milliseconds
 MATCHES = (
     "bm25_title",
@@ -34,7 +36,7 @@ class TextDocument(NamedTuple):
     title: str
     body: str
     at: float = 0.0  # its date in seconds since 1970; 0: unknown
-    fields: Mapping[str, str] = NO_FIELDS  # further values by name; several of one name are separated by \x1f
+    fields: Mapping[str, str] = NO_FIELDS  # further values by name; VALUE_SEPARATOR stands between several of one name
 
 
 class Candidate(NamedTuple):
@@ -73,11 +75,11 @@ class Snippet(NamedTuple):
 
 @runtime_checkable
 class SearchEngine(Protocol):
-    """A full-text engine: the embedded ones of this package, or a server.
+    """A full-text engine: the embedded one of this package, or a server.
 
-    `rankloop.search.engine_contract.check_engine` checks that an implementation keeps to the protocol. An engine may
-    have more: `documents(query, ids)`, `snippets(query, ids)`, `facets(query)`, `age_seconds(query)`, `field_names`,
-    `n_documents` and `close()` are used where they exist.
+    An engine may have more: `documents(query, ids)`, `snippets(query, ids)`, `facets(query)`, `age_seconds(query)`,
+    `field_names`, `n_documents` and `close()` are used where they exist. `tests/search/engine_contract.py` of the
+    repository checks that an implementation keeps to the protocol.
     """
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
@@ -102,6 +104,11 @@ def documents_of(engine: SearchEngine, query: TextQuery, ids: Sequence[str]) -> 
     if in_one_call is not None:
         return dict(in_one_call(query, ids))
     return {id: document for id in ids if (document := engine.document(id)) is not None}
+
+
+def values_of(value: str) -> list[str]:
+    """Return the values of a field that may have several."""
+    return [part for part in value.split(VALUE_SEPARATOR) if part]
 
 
 def seconds_of(value: Any) -> float:

@@ -8,28 +8,34 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.search import texts
-from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
-from rankloop.search.indexes import facets, meaning_index, stemmers, vocabulary
+from rankloop.search.engine import (
+    MATCHES,
+    MAX_FACET_VALUES,
+    Candidate,
+    Snippet,
+    TextDocument,
+    TextQuery,
+    values_of,
+)
+from rankloop.search.indexes import meaning_index, stemmers, vocabulary
 from rankloop.search.indexes.document_table import DamagedIndex, DocumentRow, DocumentTable
 from rankloop.search.indexes.latent_space import Vectors
 from rankloop.search.indexes.match_kernel import CorpusStatistics, PackedTexts, joined, matches
 from rankloop.search.indexes.meaning_index import Embed, MeaningIndex, QueryMeaning
 from rankloop.search.indexes.query_terms import QueryTerms, TermReader
-from rankloop.search.indexes.text_index import IndexQuery, SqliteIndex, TantivyIndex, TextIndex
+from rankloop.search.indexes.text_index import IndexQuery, TextIndex
 from rankloop.search.sources import DocumentSource
 from rankloop.service.stores.sqlite import acquire_file_lock
 
-FORMAT_VERSION = "3"  # of the folder and of what readers make of files; an index of another format is made again
-INDEX_KINDS: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
+FORMAT_VERSION = "4"  # of the folder and of what readers make of files; an index of another format is made again
 MIN_NEIGHBOUR_COSINE = 0.4
 MAX_SUGGESTIONS = 4
 MAX_LANGUAGES = 4  # of a collection, the most frequent ones
@@ -71,27 +77,21 @@ class MatchedQuery(NamedTuple):
 class LocalEngine:
     """A `SearchEngine` over an index in a folder; `refresh` brings it up to date with a source.
 
-    One process at a time may have a folder open. An index that is damaged, or of another version, engine or language,
+    One process at a time may have a folder open. An index that is damaged, or of another version or language,
     is made again by the next refresh.
 
     Args:
       folder: The data folder; the index is below it.
-      engine: "tantivy" or "sqlite"; tantivy by default, or SQLite where it is not installed.
       language: As in `SearchBox`.
       meaning: As in `SearchBox`.
     """
 
-    def __init__(
-        self, folder: Path, engine: str | None = None, language: str = "auto", meaning: str | Embed = "lsa"
-    ) -> None:
-        if engine is not None and engine not in INDEX_KINDS:
-            raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEX_KINDS)}")
+    def __init__(self, folder: Path, language: str = "auto", meaning: str | Embed = "lsa") -> None:
         if language != "auto":
             stemmers.check_language(language)
-        self.kind = engine or ("tantivy" if stemmers.is_tantivy_installed() else "sqlite")
         self._language, self._uses_meaning = language, meaning != "off"
         self._embed, self._embedding_name = meaning_index.embedding_of(meaning)
-        self._made = f"{FORMAT_VERSION} {self.kind} {INDEX_KINDS[self.kind].version} {language}"
+        self._made = f"{FORMAT_VERSION} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
         self._lock = acquire_file_lock(folder / "index", "one at a time may search and refresh it")
@@ -128,7 +128,7 @@ class LocalEngine:
     def _connect(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self.table = DocumentTable(self._folder / "documents.sqlite")
-        self.index: TextIndex = INDEX_KINDS[self.kind](self._folder / self.kind)
+        self.index = TextIndex(self._folder / "words")
         self._numbers_of = stemmers.StemNumbers()
         self._meaning = MeaningIndex(self._folder, self._embed, self._embedding_name) if self._uses_meaning else None
 
@@ -139,11 +139,9 @@ class LocalEngine:
         default = vocabulary.DEFAULT_LANGUAGE if self._language == "auto" else self._language
         self.languages = tuple(language for language, _ in counts.most_common(MAX_LANGUAGES)) or (default,)
         self.field_names = tuple(json.loads(str(self.table.fact("field_names", "[]"))))
-        self._stems_by_language = {
-            language: stemmers.WordStems(partial(self.index.stemmed, language=language)) for language in self.languages
-        }
+        self._stems_by_language = {language: stemmers.WordStems(language) for language in self.languages}
         self._stems_of = self._stems_by_language[self.languages[0]]
-        self._terms = TermReader(self.index, self.table, self.languages, self.n_documents)
+        self._terms = TermReader(self.index, self.table, self._stems_by_language, self.n_documents)
         self._memo: dict[TextQuery, MatchedQuery] = {}
         self.past_queries = meaning_index.PastQueries(self._folder.parent / "queries.txt", self._query_vector)
 
@@ -206,11 +204,10 @@ class LocalEngine:
                 language = vocabulary.guess_language([*title, *body[: vocabulary.MAX_GUESSED_WORDS]]) or usual
                 languages[language] += 1
             if language not in stems_by_language:
-                stemmed = partial(self.index.stemmed, language=language)
-                stems_by_language[language] = stemmers.WordStems(stemmed, self.table.add_words)
+                stems_by_language[language] = stemmers.WordStems(language, self.table.add_words)
             path = texts.words_in(id) if PATH.search(id) else []
             title_stems, body_stems = map(stems_by_language[language], (title, [*body, *path]))
-            self.index.add(number, title_stems, body_stems, facets.document_tokens(document))
+            self.index.add(number, title_stems, body_stems, document)
             self.table.put(number, stamp, document, self._numbers_of(title_stems), self._numbers_of(body_stems))
             field_names |= dict.fromkeys(document.fields)
             number, added, changed = number + 1, added + (id not in entries), changed + (id in entries)
@@ -249,7 +246,7 @@ class LocalEngine:
             any_of=tuple(dict.fromkeys([*stemmed(texts.runs_of(terms.words)), *others])),
             all_of=stemmed(query.phrases),
             none_of=tuple((stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))),
-            facets=tuple(map(facets.filter_tokens, query.filters)),
+            filters=query.filters,
             title_only=terms.only_frequent and not query.phrases,
         )
 
@@ -265,7 +262,8 @@ class LocalEngine:
 
     def _matched(self, query: TextQuery, n: int) -> MatchedQuery:
         terms = self._terms.read(query)
-        hits = dict(self.index.search(self.index_query(query, terms), n))
+        index_query = self.index_query(query, terms)
+        hits = dict(self.index.search(index_query, n))
         meaning, near = None, list[int]()
         if self._meaning is not None and query.words:
             corrected = [others[0] for others in terms.alternatives.values()]
@@ -273,7 +271,7 @@ class LocalEngine:
             meaning = self._meaning.query_meaning(numbers, query.text)
             if not query.phrases and not terms.only_frequent:
                 near = [number for number in meaning.nearest_documents(n) if number not in hits]
-        rows = self.table.rows_by_number(list(hits)) + self._allowed(query, self.table.rows_by_number(near))
+        rows = self.table.rows_by_number([*hits, *self.index.allowed(near, index_query)])
         features = self._features(query, terms, rows)
         scores = np.array([hits.get(row.number, 0.0) for row in rows])
         if meaning is not None and (len(meaning.latent) or len(meaning.embedding)):
@@ -298,16 +296,6 @@ class LocalEngine:
         length = float(np.sum(self._corpus[1]))
         share = float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0))
         return _share(words) + share * score
-
-    def _allowed(self, query: TextQuery, rows: list[DocumentRow]) -> list[DocumentRow]:
-        """Return the documents that have no excluded word and satisfy all filters."""
-        if query.excluded:
-            numbers = self._numbers_of(self._stems_of(query.excluded))
-            rows = [row for row in rows if not np.isin(numbers, joined([row.title, row.body]).words).any()]
-        if query.filters:
-            fields = self.table.fields_of([row.number for row in rows])
-            rows = [row for row in rows if facets.satisfies(fields.get(row.number, NO_FIELDS), row.at, query.filters)]
-        return rows
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES; refuse a document that is not in the index."""
@@ -400,7 +388,11 @@ class LocalEngine:
     def facets(self, query: TextQuery) -> dict[str, dict[str, int]]:
         """Return the values of each field with the number of matching documents that have them."""
         hits = self.index.search(self.index_query(query, self._match(query).terms), MAX_COUNTED_DOCUMENTS)
-        return facets.count_facets(list(self.table.fields_of([number for number, _ in hits]).values()))
+        counters = dict[str, Counter[str]]()
+        for fields in self.table.fields_of([number for number, _ in hits]):
+            for name, text in fields.items():
+                counters.setdefault(name, Counter()).update(set(values_of(text)))
+        return {name: dict(counter.most_common(MAX_FACET_VALUES)) for name, counter in sorted(counters.items())}
 
     def document(self, id: str) -> TextDocument | None:
         """Return the document of this id, None where there is none."""

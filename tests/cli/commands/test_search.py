@@ -106,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_forget(folder: Path, capsys: pytest.CaptureFixture[str], what: str, count: int, left: list[str]) -> None:
     data = folder / "data"
-    where = [str(folder / "notes"), "--data", str(data), "--engine", "sqlite"]
+    where = [str(folder / "notes"), "--data", str(data)]
     assert code(*where, "--forget", what, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"forgotten": count}
     assert [record.event.query_id for record in records(data) if isinstance(record.event, Ranked)] == left
@@ -117,7 +117,7 @@ def test_forget(folder: Path, capsys: pytest.CaptureFixture[str], what: str, cou
 
 @pytest.mark.parametrize("what", ["days:x", "visitor:"])
 def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
-    assert code(str(folder / "notes"), "--data", str(folder / "data"), "--engine", "sqlite", "--forget", what) == 2
+    assert code(str(folder / "notes"), "--data", str(folder / "data"), "--forget", what) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["nowhere", "--forget", "boat"], "nowhere"),
         (["empty"], "no text"),
         (["image.png"], "can be searched"),
-        (["notes", "--engine", "none"], "tantivy, sqlite"),
+        (["--engine", "none"], "must be NAME=URL of"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
         (["notes", "--mcp", "stdio", "--watch"], "without --watch"),
         (["notes", "--port", "70000"], "'--port': "),
@@ -172,9 +172,9 @@ def test_every_option_of_the_box_reaches_it(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("rankloop.search.box.SearchBox", record)
     monkeypatch.setattr("rankloop.search.integrations.agent_server.make_agent_server", lambda box, visitor: Mock())
     write_notes(tmp_path / "notes")
-    arguments = ["--engine", "sqlite", "--language", "german", "--meaning", "off", "--seed", "3", "--remember-visitors"]
+    arguments = ["--language", "german", "--meaning", "off", "--seed", "3", "--remember-visitors"]
     assert code(str(tmp_path / "notes"), *arguments, *mode) == 0
-    expected = {"engine": "sqlite", "language": "german", "meaning": "off", "seed": 3, "columns": {}, "fields": ()}
+    expected = {"engine": None, "language": "german", "meaning": "off", "seed": 3, "columns": {}, "fields": ()}
     assert options == expected | ({"remember_visitors": True} if "--mcp" in mode else {})
 
 
@@ -189,7 +189,7 @@ def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[s
 def test_it_serves_beside_the_source_and_stops(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes", NOTES)
     (tmp_path / "notes" / "picture.txt").write_bytes(b"\x00\x01")
-    command = [sys.executable, "-m", "rankloop", "search", "notes", "--engine", "sqlite", "--no-open", "--json"]
+    command = [sys.executable, "-m", "rankloop", "search", "notes", "--no-open", "--json"]
     with subprocess.Popen(
         [*command, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

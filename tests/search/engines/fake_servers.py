@@ -33,7 +33,7 @@ class FakeServer:
 
     def __init__(self, documents: Sequence[TextDocument], folder: Path) -> None:
         self.documents = {document.id: document for document in documents}
-        self.engine = LocalEngine(folder, "sqlite", meaning="off")
+        self.engine = LocalEngine(folder, meaning="off")
         self.engine.refresh(Listed(documents))
         self.requests: list[tuple[str, str, Any]] = []
         self.broken, self.slow_seconds = False, 0.0

@@ -14,12 +14,12 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.search import SearchBox
 from rankloop.search.engine import TextDocument, seconds_of
-from rankloop.search.engine_contract import check_engine
 from rankloop.search.engines import server_engine
 from rankloop.search.engines.adapter import EngineSettings, snippet_from
 from rankloop.search.engines.server_engine import ADAPTERS, EngineUnavailable, ServerEngine, connect_engine
 from rankloop.search.texts import read_text
 from rankloop.service.errors import Unavailable
+from tests.search.engine_contract import check_engine
 from tests.search.engines.fake_servers import DATED_FIELD, FAKES, fake_server
 from tests.service.postgres_servers import PostgresServer, postgres_server
 
@@ -226,7 +226,7 @@ def test_a_postgres_that_stops_is_an_error_and_comes_back(monkeypatch: pytest.Mo
 
 
 WRONG: tuple[tuple[str, type[Exception], str], ...] = (
-    ("lucene=http://localhost/articles", InvalidInput, "must be tantivy, sqlite or NAME=URL"),
+    ("lucene=http://localhost/articles", InvalidInput, "must be NAME=URL"),
     ("opensearch=http://localhost:9200", InvalidInput, "ends in the index"),
     ("opensearch=localhost", InvalidInput, "ends in the index"),
     ("solr=http://user:secret@127.0.0.1:9/solr/articles", Unavailable, "does not answer"),

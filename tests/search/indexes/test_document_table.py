@@ -33,7 +33,7 @@ def test_a_document_in_place_of_another(table: DocumentTable) -> None:
     assert (n, means.tolist()) == (1, [1.0, 3.0])
     table.remove("a")
     table.rollback()
-    assert table.fields_of([2]) == {2: {"x": "y"}}
+    assert table.fields_of([2]) == [{"x": "y"}]
     table.close()
 
 

@@ -29,9 +29,9 @@ def documents(n: int = 45) -> list[TextDocument]:
     return rows
 
 
-@pytest.fixture(params=["tantivy", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> LocalEngine:
-    engine = LocalEngine(tmp_path, request.param)
+@pytest.fixture
+def engine(tmp_path: Path) -> LocalEngine:
+    engine = LocalEngine(tmp_path)
     engine.refresh(Listed(documents()))
     return engine
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.search.engine import QueryFilter, TextDocument
-from rankloop.search.indexes.facets import document_tokens, filter_tokens, satisfies
+from rankloop.search.engine import TextDocument
 from rankloop.search.indexes.vocabulary import Vocabulary, _edit_distance, guess_language
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text
@@ -27,9 +26,9 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture(params=["tantivy", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> LocalEngine:
-    engine = LocalEngine(tmp_path, request.param)
+@pytest.fixture
+def engine(tmp_path: Path) -> LocalEngine:
+    engine = LocalEngine(tmp_path)
     engine.refresh(Listed(DOCUMENTS))
     return engine
 
@@ -58,9 +57,8 @@ def test_german_is_guessed_and_forgiven(engine: LocalEngine) -> None:
     assert set(engine.languages) == {"english", "german"}
     assert ids(engine, "Kuchen")[0] == "kuchen.md"
     assert ids(engine, "groesse") == ["schuhe.md"]
-    if engine.kind == "tantivy":
-        assert ids(engine, "Schuh") == ["schuhe.md"]
-        assert engine.snippets(read_text("Schuh"), ["schuhe.md"])[0].highlights
+    assert ids(engine, "Schuh") == ["schuhe.md"]
+    assert engine.snippets(read_text("Schuh"), ["schuhe.md"])[0].highlights
     engine.close()
 
 
@@ -79,14 +77,6 @@ def test_fields_and_dates_filter(engine: LocalEngine) -> None:
     assert engine.facets(read_text("the")) == {} or "tag" in engine.facets(read_text("budget"))
     assert engine.facets(read_text("budget"))["tag"] == {"work": 1, "money": 1}
     engine.close()
-
-
-@given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(0, 2**31))
-def test_tokens_of_dates_are_the_condition(at: int, first: int, second: int) -> None:
-    start, end = (float(value // 86_400 * 86_400) for value in sorted((first, second)))
-    condition = QueryFilter("at", "", start, end)
-    tokens = document_tokens(TextDocument("a", "", "", float(at)))
-    assert bool(set(tokens) & set(filter_tokens(condition))) == satisfies({}, float(at), [condition])
 
 
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))

@@ -37,7 +37,7 @@ def search(
     data: Annotated[Path | None, option("--data FOLDER", "Folder of index and log. Default: beside SOURCE.")] = None,
     columns: Annotated[list[str] | None, option("--column PART=NAME", COLUMNS_HELP)] = None,
     fields: Annotated[list[str] | None, option("--field COLUMN", "Column to cross with segments. Repeatable.")] = None,
-    engine: Annotated[str | None, option("--engine NAME|NAME=URL", "tantivy, sqlite or a running engine.")] = None,
+    engine: Annotated[str | None, option("--engine NAME=URL", "A running engine in place of SOURCE.")] = None,
     language: Annotated[str, option("--language NAME", "Stemming language; auto: guessed by document.")] = "auto",
     meaning: Annotated[str, option("--meaning NAME", "Search by meaning: lsa, wordllama or off.")] = "lsa",
     remember_visitors: Annotated[bool, option("--remember-visitors", "Learn for each visitor, too.")] = False,

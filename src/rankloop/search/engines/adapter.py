@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rankloop.search.engine import Snippet, TextDocument, TextQuery, seconds_of
-from rankloop.search.indexes.facets import VALUE_SEPARATOR
+from rankloop.search.engine import VALUE_SEPARATOR, Snippet, TextDocument, TextQuery, seconds_of
 from rankloop.search.indexes.meaning_index import Embed
 from rankloop.search.texts import is_unspaced
 
 MARK_START, MARK_END = "\ue000", "\ue001"  # around highlighted words; these characters stand for nothing in Unicode
 SNIPPET_CHARACTERS = 200
-MAX_FACET_VALUES = 20  # of each field
 MAX_ENGINE_WORDS = 40  # of a query
 
 

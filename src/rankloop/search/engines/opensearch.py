@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.search.engine import TextDocument, TextQuery
+from rankloop.search.engine import MAX_FACET_VALUES, TextDocument, TextQuery
 from rankloop.search.engines import adapter
 from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
 
@@ -88,7 +88,7 @@ class OpenSearchAdapter:
             "_source": [name for name in (self._title, self._body, self._at, *self._settings.fields) if name],
             "highlight": marks | {"fields": {self._body: piece}},
             "aggs": {
-                name: {"terms": {"field": self._exact[name], "size": adapter.MAX_FACET_VALUES}}
+                name: {"terms": {"field": self._exact[name], "size": MAX_FACET_VALUES}}
                 for name in self._settings.fields
             },
         }

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from rankloop.search.engine import MAX_SECONDS, Snippet, TextDocument, TextQuery
+from rankloop.search.engine import MAX_FACET_VALUES, MAX_SECONDS, Snippet, TextDocument, TextQuery
 from rankloop.search.engines import adapter
 from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
 from rankloop.search.texts import is_unspaced, runs_of
@@ -73,7 +73,7 @@ class PostgresAdapter:
         for id, row in documents.items():
             document = self._settings.document(row)
             hits.append(EngineHit(document, scores[id], similarity=similarities.get(id, 0.0)))
-        limit, facets = sql.Literal(adapter.MAX_FACET_VALUES), dict[str, dict[str, int]]()
+        limit, facets = sql.Literal(MAX_FACET_VALUES), dict[str, dict[str, int]]()
         for name in self._settings.fields:
             counts = self._rows(COUNT_VALUES, sql.Identifier(name), self._table, matching, limit)
             facets[name] = {row["value"]: row["n"] for row in counts if row["n"]}

@@ -14,7 +14,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import MATCHES, Candidate, Snippet, TextDocument, TextQuery
 from rankloop.search.engines.adapter import EngineAdapter, EngineAnswer, EngineSettings
 from rankloop.search.indexes.match_kernel import CorpusStatistics, joined, matches
-from rankloop.search.indexes.stemmers import StemNumbers, WordStems, stemmer_for
+from rankloop.search.indexes.stemmers import StemNumbers, WordStems
 from rankloop.search.texts import snippet_of, words_in
 from rankloop.service.errors import Unavailable
 
@@ -53,7 +53,7 @@ class ServerEngine:
 
     def __init__(self, adapter: EngineAdapter, field_names: Sequence[str] = (), language: str = "auto") -> None:
         self.adapter, self.field_names = adapter, tuple(field_names)
-        self._stems_of = WordStems(stemmer_for("english" if language == "auto" else language))
+        self._stems_of = WordStems("english" if language == "auto" else language)
         self._numbers_of = StemNumbers()
         self._answers: dict[TextQuery, tuple[float, int, EngineAnswer]] = {}  # with time and number of documents
         self._failed_at, self._failure = -np.inf, ""
@@ -169,7 +169,7 @@ def connect_engine(text: str, settings: EngineSettings) -> ServerEngine:
     """
     name, _, url = text.partition("=")
     if name not in ADAPTERS:
-        raise InvalidInput(f"engine = {text!r:.60} must be tantivy, sqlite or NAME=URL of {', '.join(ADAPTERS)}")
+        raise InvalidInput(f"engine = {text!r:.60} must be NAME=URL of {', '.join(ADAPTERS)}")
     parts = urlsplit(url)
     path, _, index = parts.path.rstrip("/").rpartition("/")
     if not parts.scheme or (not parts.netloc and name != "postgresql") or not index:

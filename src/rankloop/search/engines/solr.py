@@ -6,7 +6,7 @@ from typing import Any
 
 import pysolr
 
-from rankloop.search.engine import TextDocument, TextQuery
+from rankloop.search.engine import MAX_FACET_VALUES, TextDocument, TextQuery
 from rankloop.search.engines import adapter
 from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
 
@@ -66,7 +66,7 @@ class SolrAdapter:
         highlight |= {"hl.fragsize": adapter.SNIPPET_CHARACTERS}
         highlight |= {"hl.tag.pre": adapter.MARK_START, "hl.tag.post": adapter.MARK_END}
         facets = {"facet": "true" if fields else "false", "facet.field": fields, "facet.mincount": 1}
-        facets |= {"facet.limit": adapter.MAX_FACET_VALUES}
+        facets |= {"facet.limit": MAX_FACET_VALUES}
         return matching | answer | highlight | facets
 
 

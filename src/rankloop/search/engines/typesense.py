@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import typesense
 from typesense.exceptions import ObjectNotFound
 
-from rankloop.search.engine import TextDocument, TextQuery
+from rankloop.search.engine import MAX_FACET_VALUES, TextDocument, TextQuery
 from rankloop.search.engines import adapter
 from rankloop.search.engines.adapter import EngineAnswer, EngineHit, EngineSettings
 
@@ -74,7 +74,7 @@ class TypesenseAdapter:
         matching |= {"query_by": f"{self._title},{self._body}", "query_by_weights": "2,1"}
         # With this threshold any of the words is enough.
         answer: dict[str, Any] = {"per_page": n, "drop_tokens_threshold": n, "filter_by": " && ".join(filters)}
-        facets = {"facet_by": ",".join(self._settings.fields), "max_facet_values": adapter.MAX_FACET_VALUES}
+        facets = {"facet_by": ",".join(self._settings.fields), "max_facet_values": MAX_FACET_VALUES}
         highlight = {"highlight_fields": self._body, "highlight_affix_num_tokens": HIGHLIGHT_WORDS}
         highlight |= {"highlight_start_tag": adapter.MARK_START, "highlight_end_tag": adapter.MARK_END}
         return matching | answer | facets | highlight

@@ -37,18 +37,31 @@ class DamagedIndex(InvalidInput):
     """An index that cannot be opened, because it is broken or of another version: it has to be made again."""
 
 
-class SqliteFile:
-    """A file of SQLite with a connection to write by, and one to read by, which sees what was committed."""
+class DocumentRow(NamedTuple):
+    """A document without its text; words are packed numbers."""
 
-    def __init__(self, path: Path, tables: str) -> None:
+    number: int
+    id: str
+    at: float
+    title: bytes
+    body: bytes
+
+
+class DocumentTable:
+    """A file of SQLite with a connection to write by, and one to read by, which sees what was committed.
+
+    A changed document gets a new number, so that the old one can be taken out of the index.
+    """
+
+    def __init__(self, path: Path) -> None:
         self._path = path
         with self._readable():
             self._writer, self._reader = (sqlite3.connect(path, check_same_thread=False) for _ in range(2))
             try:
                 self._writer.execute("PRAGMA journal_mode = WAL")
-                self._writer.executescript(tables)
+                self._writer.executescript(DOCUMENT_TABLES)
             except sqlite3.Error:
-                SqliteFile.close(self)
+                self.close()
                 raise
 
     def close(self) -> None:
@@ -89,23 +102,6 @@ class SqliteFile:
                 raise DamagedIndex(f"{self._path}: {error}") from None
             hint = f" ({WRITE_FAILURE_HINT})" if (code & 0xFF) in FULL_DEVICE_CODES else ""
             raise InvalidInput(f"{self._path}: {error}{hint}") from None
-
-
-class DocumentRow(NamedTuple):
-    """A document without its text; words are packed numbers."""
-
-    number: int
-    id: str
-    at: float
-    title: bytes
-    body: bytes
-
-
-class DocumentTable(SqliteFile):
-    """A table in which a changed document gets a new number, so that the old one can be taken out of the index."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, DOCUMENT_TABLES)
 
     def entries(self) -> dict[str, tuple[int, str]]:
         """Return number and stamp of every document, by id; the stamp says what its source looked like."""
@@ -186,10 +182,10 @@ class DocumentTable(SqliteFile):
         """
         return {row[0]: TextDocument._make([*row[:4], json.loads(row[4])]) for row in self.read(query, ids)}
 
-    def fields_of(self, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
-        """Return the further values of these documents, by number."""
-        rows = self.read(f"SELECT number, fields FROM texts WHERE number IN ({_marks(numbers)})", numbers)
-        return {number: json.loads(fields) for number, fields in rows}
+    def fields_of(self, numbers: Sequence[int]) -> list[dict[str, str]]:
+        """Return the further values of each of these documents."""
+        rows = self.read(f"SELECT fields FROM texts WHERE number IN ({_marks(numbers)})", numbers)
+        return [json.loads(fields) for (fields,) in rows]
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.search.engine import TextQuery
 from rankloop.search.indexes import vocabulary
 from rankloop.search.indexes.document_table import DocumentTable
-from rankloop.search.indexes.stemmers import without_accents
+from rankloop.search.indexes.stemmers import WordStems, without_accents
 from rankloop.search.indexes.text_index import TextIndex
 from rankloop.search.texts import is_unspaced
 
@@ -43,9 +43,12 @@ class QueryTerms(NamedTuple):
 class TermReader:
     """Turns queries into terms of one state of an index; the most frequent language of its documents is the first."""
 
-    def __init__(self, index: TextIndex, table: DocumentTable, languages: Sequence[str], n_documents: int) -> None:
-        self._index, self._table, self._languages, self._n_documents = index, table, tuple(languages), n_documents
-        self._is_compounding = not vocabulary.COMPOUNDING_LANGUAGES.isdisjoint(languages)
+    def __init__(
+        self, index: TextIndex, table: DocumentTable, stems_by_language: Mapping[str, WordStems], n_documents: int
+    ) -> None:
+        self._index, self._table, self._n_documents = index, table, n_documents
+        self._stemmers = list(stems_by_language.values())
+        self._is_compounding = not vocabulary.COMPOUNDING_LANGUAGES.isdisjoint(stems_by_language)
         small = min(SMALL_RARE_SHARE * n_documents, MAX_SMALL_RARE_DOCUMENTS)
         self._rare_documents = max(1.0, small, RARE_SHARE * n_documents)
 
@@ -57,12 +60,12 @@ class TermReader:
     def read(self, query: TextQuery) -> QueryTerms:
         """Return the terms of a query; of a long one those of its rarest words."""
         by_stem = dict[str, str]()
-        for word, stem in zip(query.words, self._stems(query.words, self._languages[0])):
+        for word, stem in zip(query.words, self._stemmers[0](query.words)):
             by_stem.setdefault(stem, word)
         frequencies = dict(zip(by_stem, self._frequencies(list(by_stem))))
         kept = sorted(by_stem, key=lambda stem: frequencies[stem] or np.inf)[:MAX_SEARCHED_WORDS]
         stems = [stem for stem in by_stem if stem in set(kept)]
-        last = self._stems(query.words[-1:], self._languages[0])[-1] if query.prefix and query.words else ""
+        last = self._stemmers[0](query.words[-1:])[-1] if query.prefix and query.words else ""
         alternatives, corrections, counts = dict[str, tuple[str, ...]](), dict[str, str](), list[float]()
         for stem in stems:
             word = by_stem[stem]
@@ -117,10 +120,7 @@ class TermReader:
         return near or (self._vocabulary.parts_of(plain)[::-1] if is_split else [])
 
     def _all_stems(self, word: str) -> list[str]:
-        return [stem for language in self._languages for stem in self._stems([word], language)]
-
-    def _stems(self, words: Sequence[str], language: str) -> list[str]:
-        return self._index.stemmed(list(words), language)
+        return [stem for stems_of in self._stemmers for stem in stems_of([word])]
 
     def _frequencies(self, stems: Sequence[str]) -> list[float]:
         return list(map(float, self._index.frequencies(stems).max(axis=1)))

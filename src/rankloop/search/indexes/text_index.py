@@ -1,57 +1,46 @@
-"""Inverted indexes of titles and bodies by number: tantivy's, and FTS5 of SQLite; changes count from `commit` on."""
+"""The inverted index of titles and bodies by number, of tantivy; changes count from `commit` on."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats
-from rankloop.search.indexes.document_table import WRITE_FAILURE_HINT, DamagedIndex, SqliteFile
-from rankloop.search.indexes.stemmers import SqliteStemmer, is_tantivy_installed, tantivy_stems
+from rankloop.search.engine import QueryFilter, TextDocument, values_of
+from rankloop.search.indexes.document_table import WRITE_FAILURE_HINT, DamagedIndex
 
 TEXT_FIELDS = ("title", "body")
 WRITER_BYTES = 64_000_000  # that tantivy fills before a segment is written
-MAX_CACHED_FREQUENCIES = 10_000  # until the next commit
-# Words are stems already: `ascii` only splits them at spaces.
-STEM_TABLES = """
-CREATE VIRTUAL TABLE IF NOT EXISTS stems USING fts5(title, body, facets, tokenize = 'ascii');
-CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(stems, 'col');
-"""
 
 
 class IndexQuery(NamedTuple):
     """A query as stems. A run is a tuple of words that touch each other."""
 
-    any_of: tuple[tuple[str, ...], ...]  # runs of which a document needs one; where there are none, facets decide
+    any_of: tuple[tuple[str, ...], ...]  # runs of which a document needs one; where there are none, filters decide
     all_of: tuple[tuple[str, ...], ...] = ()  # runs that a document must have
     none_of: tuple[tuple[str, ...], ...] = ()  # runs that it must not have
-    facets: tuple[tuple[str, ...], ...] = ()  # groups of facet tokens; a document needs one token of each group
+    filters: tuple[QueryFilter, ...] = ()
     title_only: bool = False
 
 
-class TantivyIndex:
-    """An index of tantivy, a full-text engine in this process; words are stemmed by the rules of their language."""
-
-    version = "3"
+class TextIndex:
+    """An index of words that are stems already, with the values and dates by which documents are filtered."""
 
     def __init__(self, folder: Path) -> None:
-        if not is_tantivy_installed():
-            raise NotFound("this engine needs tantivy: pip install 'rankloop[search]', or engine=\"sqlite\"")
-        import tantivy
-
+        self._tantivy = tantivy = import_extra("tantivy")
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._tantivy = folder, tantivy
+        self._folder = folder
         self._writer: Any = None
-        self.stemmed = tantivy_stems
         builder = tantivy.SchemaBuilder()
         builder.add_integer_field("number", indexed=True, fast=True)
+        builder.add_float_field("at", indexed=True, fast=True)
         for field in TEXT_FIELDS:
             builder.add_text_field(field, tokenizer_name="words")
-        builder.add_text_field("facets", tokenizer_name="words", index_option="basic")
+        builder.add_text_field("facets", tokenizer_name="raw", index_option="basic")
         self._schema = builder.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
@@ -70,11 +59,17 @@ class TantivyIndex:
         """Return the number of documents."""
         return int(self._searcher.num_docs)
 
-    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
-        """Add the stems of a title and a body, and tokens by which a document can be filtered."""
-        texts = {"title": " ".join(title), "body": " ".join(body), "facets": " ".join(facets)}
-        document = self._tantivy.Document(number=number, **texts)
-        self._write(lambda writer: writer.add_document(document))
+    def add(self, number: int, title: list[str], body: list[str], document: TextDocument) -> None:
+        """Add the stems of a document's title and body, and what it is filtered by."""
+        values = [(name, value) for name, text in document.fields.items() for value in values_of(text)]
+        entry = self._tantivy.Document(
+            number=number,
+            at=document.at,
+            title=" ".join(title),
+            body=" ".join(body),
+            facets=[_facet_term(name, value) for name, value in values],
+        )
+        self._write(lambda writer: writer.add_document(entry))
 
     def remove(self, number: int) -> None:
         """Remove a document."""
@@ -106,21 +101,40 @@ class TantivyIndex:
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """Return numbers and scores of the best n by the sum of tantivy's BM25 over both fields, ties by number."""
-        if n < 1 or not (query.any_of or query.facets):
+        if n < 1 or not (query.any_of or query.filters):
             return []
         fields = TEXT_FIELDS[:1] if query.title_only else TEXT_FIELDS
+        parts = [self._either([run], TEXT_FIELDS) for run in query.all_of]
+        if query.any_of:
+            parts.insert(0, self._either(query.any_of, fields))
+        return self._best(parts, query, n)
+
+    def allowed(self, numbers: Sequence[int], query: IndexQuery) -> list[int]:
+        """Return those of some documents that have no unwanted word and satisfy all filters of a query."""
+        if not (query.none_of or query.filters):
+            return list(numbers)
+        among = self._tantivy.Query.term_set_query(self._schema, "number", list(numbers))
+        return [number for number, _ in self._best([among], query, max(len(numbers), 1))]
+
+    def _best(self, parts: list[Any], query: IndexQuery, n: int) -> list[tuple[int, float]]:
+        """Return the best n documents that match all parts, and keep to the filters and unwanted words of a query."""
         occur, make = self._tantivy.Occur, self._tantivy.Query
-        parts = [(occur.Must, self._either(query.any_of, fields))] if query.any_of else []
-        parts += [(occur.Must, self._either([run], TEXT_FIELDS)) for run in query.all_of]
-        for tokens in query.facets:
-            matching = self._either([(token,) for token in tokens], ("facets",))
-            parts.append((occur.Must, make.const_score_query(matching, 0.0)))
-        parts += [(occur.MustNot, self._either([run], TEXT_FIELDS)) for run in query.none_of]
+        filters = [make.const_score_query(self._filter(condition), 0.0) for condition in query.filters]
+        clauses = [(occur.Must, part) for part in [*parts, *filters]]
+        clauses += [(occur.MustNot, self._either([run], TEXT_FIELDS)) for run in query.none_of]
         searcher = self._searcher  # A refresh may bring the next one meanwhile.
-        hits = searcher.search(make.boolean_query(parts), n, count=False).hits
+        hits = searcher.search(make.boolean_query(clauses), n, count=False).hits
         numbers: Any = searcher.fast_field_values("number", [address for _, address in hits])
         scored = [(int(number), float(score)) for number, (score, _) in zip(numbers, hits)]
         return sorted(scored, key=lambda hit: (-hit[1], hit[0]))
+
+    def _filter(self, condition: QueryFilter) -> Any:
+        make = self._tantivy.Query
+        if condition.field != "at":
+            return make.term_query(self._schema, "facets", _facet_term(condition.field, condition.value))
+        first, end = max(condition.start, np.nextafter(0.0, 1.0)), condition.end or np.inf  # 0: unknown
+        number = self._tantivy.FieldType.Float
+        return make.range_query(self._schema, "at", number, float(first), float(end), include_upper=False)
 
     def _either(self, runs: Sequence[tuple[str, ...]], fields: Sequence[str]) -> Any:
         """Return a query for any of these runs of words in any of these fields."""
@@ -141,70 +155,6 @@ class TantivyIndex:
         return np.array(counts, dtype=np.float64).reshape(len(stems), len(TEXT_FIELDS))
 
 
-class SqliteIndex(SqliteFile):
-    """An index by FTS5. English words are stemmed by Porter's rules, others stay as they are; both lose accents."""
-
-    version = "3"
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(folder / "stems.sqlite", STEM_TABLES)
-        self._stemmer = SqliteStemmer()
-        self.stemmed = self._stemmer.stemmed
-        self._frequency = lru_cache(MAX_CACHED_FREQUENCIES)(self._read_frequency)
-
-    def close(self) -> None:
-        """Release the files of the index."""
-        super().close()
-        self._stemmer.close()
-
-    @property
-    def n_documents(self) -> int:
-        """Return the number of documents."""
-        return int(self.read("SELECT COUNT(*) FROM stems_docsize")[0][0])
-
-    def add(self, number: int, title: list[str], body: list[str], facets: Sequence[str] = ()) -> None:
-        """Add the stems of a title and a body, and tokens by which a document can be filtered."""
-        row = number, " ".join(title), " ".join(body), " ".join(facets)
-        self.write("INSERT INTO stems (rowid, title, body, facets) VALUES (?, ?, ?, ?)", [row])
-
-    def remove(self, number: int) -> None:
-        """Remove a document."""
-        self.write("DELETE FROM stems WHERE rowid = ?", [(number,)])
-
-    def commit(self) -> None:
-        """Make what was added and removed count."""
-        super().commit()
-        self._frequency.cache_clear()
-
-    def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
-        """Return numbers and scores of the best n by FTS5's own BM25, ties by number."""
-        if n < 1 or not (query.any_of or query.facets):
-            return []
-        column = "title" if query.title_only else "{title body}"
-        parts = [f"{column} : ({' OR '.join(map(_quoted, query.any_of))})"] if query.any_of else []
-        parts += [f"{{title body}} : {_quoted(run)}" for run in query.all_of]
-        parts += [f"facets : ({' OR '.join(tokens)})" for tokens in query.facets]
-        matching = " AND ".join(f"({part})" for part in parts)
-        if query.none_of:
-            unwanted = " OR ".join(f"{{title body}} : {_quoted(run)}" for run in query.none_of)
-            matching = f"({matching}) NOT ({unwanted})"
-        statement = "SELECT rowid, -rank FROM stems WHERE stems MATCH ? AND rank MATCH 'bm25(1.0, 1.0, 0.0)'"
-        hits: Any = self.read(f"{statement} ORDER BY rank LIMIT ?", (matching, n))
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
-
-    def frequencies(self, stems: Sequence[str]) -> Floats:
-        """Return the number of documents of each stem, by field; removed documents may still count."""
-        return np.array([self._frequency(stem) for stem in stems], dtype=np.float64).reshape(len(stems), 2)
-
-    def _read_frequency(self, stem: str) -> list[float]:
-        by_field: Any = dict(self.read("SELECT col, doc FROM vocabulary WHERE term = ?", (stem,)))
-        return [by_field.get(field, 0.0) for field in TEXT_FIELDS]
-
-
-TextIndex = TantivyIndex | SqliteIndex
-
-
-def _quoted(run: tuple[str, ...]) -> str:
-    """Return words that touch as FTS5 quotes them, so that none is an operator."""
-    return f'"{" ".join(run)}"'
+def _facet_term(field: str, value: str) -> str:
+    """Return the term of a value of a field; capitals do not count."""
+    return f"{field}={value.strip().casefold()}".encode(errors="replace").decode()

@@ -32,7 +32,7 @@ class Retriever:
     >>> import tempfile, pathlib
     >>> notes = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (notes / "knots.md").write_text("# Knots\n\nA bowline holds a boat.")
-    >>> with SearchBox(notes, data=notes / "learned", engine="sqlite") as box:
+    >>> with SearchBox(notes, data=notes / "learned") as box:
     ...     retriever = Retriever(box, n=3)
     ...     documents = retriever.invoke("boat")
     ...     retriever.used(documents[:1])

@@ -1,4 +1,4 @@
-"""The check that an engine keeps to the protocol, for authors of other engines."""
+"""The check that an engine keeps to the protocol; authors of other engines may copy it."""
 
 from collections.abc import Callable, Iterator, Sequence
 
