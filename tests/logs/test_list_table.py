@@ -133,3 +133,36 @@ def test_a_column_of_numbers_with_a_few_texts_is_guessed_as_numbers(tmp_path):
     assert guess.reasons["price"] == "numbers but for 1 cells; of the item"
     with pytest.raises(InvalidInput, match="row 12: price is 'cheap'"):
         read_list_table(broken(tmp_path), schema=guess.schema)
+
+
+AMOUNTS = ["1.299,00 €", "$1,299.00", "19,90", "", "1'299.50 CHF", "EUR 5", "-0,50 €", "1 299 kr"]
+
+
+def test_amounts_in_the_formats_of_several_countries_are_numbers(tmp_path):
+    rows = [f"{page};{row};p{row};{int(row == 2)};{cell}" for page in range(9) for row, cell in enumerate(AMOUNTS)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["list;position;item;click;price", *rows]), encoding="utf-8")
+    guess = guessed_schema(read_list_table(path))
+    assert guess.schema.to_plain()["features"]["price"] == "number"
+    log = read_list_table(path, schema=guess.schema)
+    assert list(log.values["price"])[:8] == [1299, 1299, 19.9, None, 1299.5, 5, -0.5, 1299]
+
+
+@pytest.mark.parametrize("name", ["192.168.100.20", "12 345", "ABC 12", "2026-10-01", "1.2.3"])
+def test_names_of_digits_are_no_amounts(tmp_path, name):
+    path = tmp_path / "log.csv"
+    path.write_text(f"list,position,item,click,code\n1,0,a,1,{name}\n1,1,b,0,{name}\n")
+    assert not isinstance(read_list_table(path).values["code"][0], float)
+
+
+def test_revenue_in_two_formats_and_columns_named_as_outcomes_are_no_features(tmp_path):
+    rows = []
+    for row in range(200):
+        clicked = int(row % 4 == 0)
+        paid = "9.50" if clicked else "0.00"
+        revenue = f"${paid}" if row % 3 else f"{paid.replace('.', ',')} €"
+        rows.append(f"{row // 4};{row % 4};p{row % 7};{clicked};{revenue};{row % 5}")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["list;position;item;click;Umsatz;Kauf", *rows]), encoding="utf-8")
+    guess = guessed_schema(read_list_table(path, columns={"purchase": "Kauf"}))
+    assert guess.outcomes == {"Umsatz": "the same as the click", "Kauf": "named as one"}

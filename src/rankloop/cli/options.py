@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
+from rankloop.core.files import check_picture
 
 
 def option(usage: str, help: str, **more: Any) -> Any:
@@ -54,6 +56,14 @@ def _import_modules(modules: list[str] | None) -> list[str] | None:
     return modules
 
 
+def _check_plot(file: Path | None) -> Path | None:
+    """Refuse a plot that cannot be written before a command computes for long."""
+    if file is not None:
+        check_picture(file)
+        import_extra("matplotlib")
+    return file
+
+
 IMPORT_HELP = "Import this module or .py file first, to register your own learners, measures or streams. Repeatable."
 Imports = Annotated[list[str] | None, option("--import MODULE", IMPORT_HELP, callback=_import_modules)]
 
@@ -62,11 +72,13 @@ WithoutColumns = Annotated[list[str] | None, log_option("--without COLUMN", "A c
 POSITION_BIAS_HELP = "Probability that each position is examined, as 1,0.5,… Default: estimated."
 PositionBias = Annotated[str | None, log_option("--position-bias NUMBERS", POSITION_BIAS_HELP)]
 RankerName = Annotated[str, log_option("--ranker NAME", "The ranker, if the service has several.")]
-ColumnRoles = Annotated[list[str] | None, log_option("--column ROLE=NAME", "Column by role: item=sku. Repeatable.")]
+COLUMN_HELP = "A column and its role, as item=sku: list, query, position, click, user, purchase, revenue … Repeatable."
+ColumnRoles = Annotated[list[str] | None, log_option("--column ROLE=NAME", COLUMN_HELP)]
 SkipBadRows = Annotated[bool, option("--skip-bad-rows", "Leave rows with a bad cell out, and count them.")]
 ListsLog = Annotated[str, option("--log LOG", "A table of shown lists and their clicks, or the log of a service.")]
 ClickModelName = Annotated[str, option("--model NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or best.")]
-Plot = Annotated[Path | None, option("--plot FILE", "Write a plot to this file (.png, .svg or .pdf).")]
+PLOT_HELP = "Write a plot to this file (.png, .svg or .pdf)."
+Plot = Annotated[Path | None, option("--plot FILE", PLOT_HELP, callback=_check_plot)]
 Port = Annotated[int, option("--port N", "Port to listen on.", min=0, max=65535)]
 Host = Annotated[str, option("--host ADDRESS", "Address to listen on; all but 127.0.0.1 need keys (RANKLOOP_KEYS).")]
 Seed = Annotated[int, option("--seed N", "Seed of the random numbers.", min=0)]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
+from rankloop.core.extras import MissingExtra, import_extra
+
 if TYPE_CHECKING:
     from rankloop.experiments.analysis.verdicts import Verdict
     from rankloop.experiments.report.model import Table
@@ -70,8 +72,13 @@ def print_trained(result: Any, out: Path, as_json: bool, plot: str = "held-out.p
     out.mkdir(parents=True, exist_ok=True)
     model, plot_file = out / "model.rankloop", out / plot
     result.save(model)
-    result.plot(plot_file)
-    print_result(result, as_json, {"model": str(model)}, [f"model: {model}", f"plot: {plot_file}"])
+    try:
+        import_extra("matplotlib")
+        result.plot(plot_file)
+        plot_line = f"plot: {plot_file}"
+    except MissingExtra as error:
+        plot_line = f"no plot: {error}"
+    print_result(result, as_json, {"model": str(model)}, [f"model: {model}", plot_line])
 
 
 def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as_json: bool) -> None:

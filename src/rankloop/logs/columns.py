@@ -92,6 +92,11 @@ CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of pur
 YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
 FLAG_VALUES = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0)
 FLAG_VALUES |= dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
+CURRENCY = r"(?:[$€£¥₹₺₽₩]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|kr|zł|Kč)"
+GROUPS = r"[1-9]\d{0,2}(?:(?P<mark>[.,'’ \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*"  # of three digits
+DECIMALS = r"(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"  # after another mark than that of the groups
+AMOUNT = re.compile(rf"(?P<minus>-?){CURRENCY}?\s?(?P<whole>{GROUPS}|\d+){DECIMALS}\s?{CURRENCY}?")
+SIGN_OF_AMOUNTS = re.compile(rf"{CURRENCY}|[.,]\d\d?$")  # without it, groups of digits may be names: 12 345
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -263,12 +268,29 @@ def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a numb
     return numbers
 
 
-def number_of(value: Any) -> float:
-    """Return a cell as a number, nan where it is none."""
+def number_of(value: Any, decimal: str = ".") -> float:
+    """Return a cell as a number, nan where it is none; the number of an amount such as "1.299,00 €" or "$1,299.00".
+
+    Args:
+      value: The cell.
+      decimal: The decimal mark of plain numbers. That of an amount follows from its groups of three digits.
+    """
     try:
-        return float(value)
+        return float(value.replace(decimal, ".") if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
+        amount = AMOUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if amount is None:
         return math.nan
+    whole = re.sub(r"\D", "", amount["whole"])
+    return float(f"{amount['minus']}{whole}.{amount['decimals'] or 0}")
+
+
+def are_amounts(values: Sequence[Any]) -> bool:
+    """Return whether all values that are not missing are texts of amounts."""
+    texts = [value for value in values if value is not None]
+    if not all(isinstance(text, str) and AMOUNT.fullmatch(text.strip()) for text in texts):
+        return False
+    return any(map(SIGN_OF_AMOUNTS.search, texts))
 
 
 def _check_named(

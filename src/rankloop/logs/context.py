@@ -100,9 +100,7 @@ class Encoding(NamedTuple):
         def is_id(name: str) -> bool:
             if name not in texts:
                 return numbers[name].is_id
-            return (
-                len(texts[name]) > MAX_VALUES and 2 * len(texts[name]) > texts[name].total()
-            )  # nearly all rows differ
+            return max(MAX_VALUES, texts[name].total() // 2) < len(texts[name])  # nearly all rows differ
 
         ids = [name for name in {**numbers, **texts} if name not in (*requested, *times) and is_id(name)]
         used = [name for name in numbers if name not in ids and name not in texts]

@@ -15,7 +15,7 @@ from rankloop.core.registry import spec_of
 from rankloop.core.types import Floats, Ints
 from rankloop.features.schema import Schema
 from rankloop.logs import columns as roles_of
-from rankloop.logs.columns import CLICK, ListColumns, Mask, click_number, number_of, plain_name
+from rankloop.logs.columns import CLICK, ListColumns, Mask, are_amounts, click_number, number_of, plain_name
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
 from rankloop.logs.table_reader import Fault, Given, TableReader
 
@@ -99,10 +99,10 @@ def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRow
             raise
         table = source.read_table((), [*texts, *{fault.column for fault in faults}])
         for name in {fault.column for fault in faults}:
-            cells = [cell.replace(source.decimal, ".") if cell else cell for cell in table[name].to_pylist()]
-            values = [number if math.isfinite(number) else None for number in map(number_of, cells)]
+            numbers_in_cells = (number_of(cell, source.decimal) for cell in table[name].to_pylist())
+            values = [number if math.isfinite(number) else None for number in numbers_in_cells]
             table = table.set_column(table.column_names.index(name), name, [values])
-        bad_rows.faults += faults
+        bad_rows.faults += [fault for fault in faults if not math.isfinite(number_of(fault.value))]
     roles_of.refuse_twice(table.column_names, source.name)
     if table.num_rows == 0:
         bad_rows.kept(0)
@@ -264,6 +264,8 @@ def _pages_of(
 def _plain_values(cells: list[Any], kind: str | None) -> list[Any]:
     """Return None for empty cells; lists that a file has as text become lists again, where the kind has any."""
     values = [None if cell == "" or (isinstance(cell, float) and math.isnan(cell)) else cell for cell in cells]
+    if kind in (None, "number") and are_amounts(values):
+        return [None if value is None else number_of(value) for value in values]
     if kind in LIST_KINDS:
         return [as_list(value) for value in values]
     if kind is None and all(isinstance(as_list(value), list) for value in values if value is not None):

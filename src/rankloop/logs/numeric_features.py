@@ -110,5 +110,6 @@ def _feature_columns(log: ListLog, features: Sequence[str]) -> tuple[list[str], 
     columns, table = log.columns, log.table
     usable = {*columns.others, *columns.left_out, columns.time, columns.propensity}
     names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
-    outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
+    cells = {name: table[name].to_pylist() for name in names if name not in features}
+    outcomes = outcomes_of(cells, log.clicked, (columns.purchase, columns.revenue))
     return [name for name in dict.fromkeys([*names, *features]) if name not in outcomes], left_out, outcomes

@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.logs.columns import plain_name
+from rankloop.logs.columns import BOOKING_NAMES, SALE_NAMES, plain_name
 
 # Usual names of what users do after a click; a column that only looks back (sales_last_week) has another name.
-SALE_NAMES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue")
 CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value", "gmv")
 VISIT_NAMES = ("dwell", "dwell_time", "time_on_page", "click_time", "clicked_at")
 MORE_CLICK_NAMES = ("was_clicked", "has_click", "is_clicked")
-BOOKING_NAMES = ("booking_bool", "booked", "is_booked", "gross_bookings_usd")
-OUTCOME_NAMES = frozenset((*SALE_NAMES, *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES, *BOOKING_NAMES))
+OUTCOME_NAMES = frozenset((*SALE_NAMES, *BOOKING_NAMES, "revenue", "gross_bookings_usd", *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES))
 EMPTY_VALUES = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # count as one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart
 MAX_CHANCE = 1e-4  # a column that clicked rows alone have by chance so seldom is theirs
 MIN_SHARE_DIFFERENCE = 0.9
-BY_NAME = "named like an outcome"
+BY_NAME, BY_ROLE = "named like an outcome", "named as one"
 SAME, ALMOST, ONLY = "the same as the click", "nearly the same as the click", "only clicked rows have it"
 
 
@@ -64,16 +62,17 @@ class Outcomes:
         return ALMOST if others / n_gained - unusual >= MIN_SHARE_DIFFERENCE else ""
 
 
-def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str, str]:
+def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any, roles: Sequence[str] = ()) -> dict[str, str]:
     """Return the outcomes among the columns of a table, each with the reason.
 
     Args:
       columns: The columns by name.
       clicked: The clicks.
+      roles: Names of columns that are outcomes by their role.
     """
     outcomes = Outcomes()
     outcomes.add(columns, clicked)
-    return outcomes.reasons()
+    return {name: BY_ROLE for name in roles if name in columns} | outcomes.reasons()
 
 
 def outcomes_said(outcomes: Mapping[str, str]) -> str:

@@ -75,7 +75,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     item = roles.item if roles.item != roles.list else ""
     candidates = list(dict.fromkeys(filter(None, (roles.query, item, *roles.others, *asked_for))))
     possible = {name: table.values[name] for name in candidates if name != roles.item and name not in asked_for}
-    outcomes = outcomes_of(possible, table.clicked)
+    outcomes = outcomes_of(possible, table.clicked, (roles.purchase, roles.revenue))
     n_items = len(set(map(str, table.values[roles.item]))) if roles.item else 0
     features, context, reasons = dict[str, Any](), dict[str, Any](), dict[str, str]()
     other_names = [name for name in roles.left_out if name not in candidates]
@@ -138,7 +138,7 @@ def _kind(column: _Column) -> tuple[Any, str]:
         return _kind_of_names(column) if are_names else ("number", "numbers")
     if any(isinstance(value, dict | date) for value in present):
         return None, "neither texts nor numbers"
-    n_numbers = sum(math.isfinite(number_of(str(value).replace(",", "."))) for value in present)
+    n_numbers = sum(math.isfinite(number_of(value)) for value in present)
     if n_numbers >= NEARLY_ALL * len(present) and len(present) > MIN_ID_VALUES and not column.is_named_id:
         return "number", f"numbers but for {len(present) - n_numbers} cells"
     return _kind_of_texts(column)

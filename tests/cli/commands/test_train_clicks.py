@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,14 @@ def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: p
         assert answers[0] == answers[1]
     assert "the rankers plain, shop: choose one" in refused(capsys, "train-clicks", location.data)
     assert "there is no log" in refused(capsys, "train-clicks", tmp_path / "out")
+
+
+def test_without_matplotlib_the_model_is_saved_and_the_plot_is_not(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out, _ = ran(capsys, "train-clicks", shop / "shop.csv", "--out", shop / "trained")
+    assert "no plot: this needs the package matplotlib" in out
+    assert (shop / "trained" / "model.rankloop").exists()
+    model = shop / "trained" / "model.rankloop"
+    assert "matplotlib" in refused(capsys, "evaluate", model, "--log", shop / "shop.csv", "--plot", shop / "plot.png")

@@ -26,7 +26,6 @@ def analyse(
     depth: Depth = 1,
     max_grade: MaxGrade = 1,
     all_depths: Annotated[bool, option("--all-depths", "Analyse every depth from 1 to the number of items.")] = False,
-    enumerate_all: Annotated[bool, option("--enumerate", "Enumerate rankings even where a formula exists.")] = False,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,13 +40,12 @@ def analyse(
     from rankloop.games import analyse_depths
     from rankloop.games.game import name_of
 
-    closed_forms = not enumerate_all
     with Console(stderr=True, quiet=as_json).status(f"analysing {measure} of {items} items"):
         if all_depths:
-            analyses = analyse_depths(measure, items, max_grade, closed_forms=closed_forms)
+            analyses = analyse_depths(measure, items, max_grade)
         else:
             check_depth(depth, items)
-            analyses = [analyse_depth(measure, items, depth, max_grade, closed_forms=closed_forms)]
+            analyses = [analyse_depth(measure, items, depth, max_grade)]
     if as_json:
         tables = [analysis.as_table() for analysis in analyses]
         print_json(tables if all_depths else tables[0])

@@ -63,12 +63,9 @@ def evaluate(
     if log is None:
         _score(rankings, truth, measure, per_query, every_query, as_json)
         return
-    from rankloop.core.files import check_picture
     from rankloop.evaluation.log_evaluation import evaluate as evaluate_on_log
     from rankloop.logs.columns import named_columns
 
-    if plot is not None:
-        check_picture(plot)
     if imports and engine != "here":
         raise InvalidInput("a learner from --import is evaluated in this process: leave --engine out")
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)

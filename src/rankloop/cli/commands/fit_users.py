@@ -19,10 +19,7 @@ def fit_users(
     log: options.ListsLog,
     model: options.ClickModelName = "best",
     out: Annotated[Path | None, option("--out FILE", "Write the simulated users as TOML for an experiment.")] = None,
-    by_item: Annotated[
-        bool,
-        option("--by-item", "Fit items without the query, where queries seldom repeat."),
-    ] = False,
+    by_item: Annotated[bool, option("--by-item", "Fit items without the query, where queries seldom repeat.")] = False,
     folds: Annotated[int, option("--folds N", "Number of folds for cross-validation.", min=2)] = 5,
     column: options.ColumnRoles = None,
     skip_bad_rows: options.SkipBadRows = False,
@@ -40,11 +37,9 @@ def fit_users(
     feedback = {kind = "fitted_users", …}.
     """
     from rankloop.click_models.fit import fit_users as fit_click_model
-    from rankloop.core.files import atomic_write, check_picture
+    from rankloop.core.files import atomic_write
     from rankloop.logs.columns import named_columns
 
-    if plot is not None:
-        check_picture(plot)
     reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
     where = engine_of(engine, workers)
     with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:

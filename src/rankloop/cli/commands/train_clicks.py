@@ -1,6 +1,5 @@
 """`rankloop train-clicks`: train a ranker on a log of lists and their clicks."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -100,13 +99,16 @@ def train_clicks(
         lists = lists.typed_by(kinds)
     elif kinds is not None:
         kinds = schema_without(kinds, without or ())
-    _refuse({"passes": passes if solver == "batch" else 0}, "is for --solver online: leave it out")
-    _refuse({"loss": loss if solver == "online" else ""}, "is for --solver batch: leave one of them out")
+    if passes and solver == "batch":
+        raise InvalidInput("--passes is for --solver online: leave it out")
+    if loss and solver == "online":
+        raise InvalidInput("--loss is for --solver batch: leave one of them out")
+    how = batch if kinds is None or solver == "batch" else OnlinePasses(max_passes=passes or 5)
     with interruptible("nothing was saved"), progress_bar(f"training on {lists.name}", unit="steps") as progress:
         result = train_on_clicks(
             lists,
             kinds,
-            solver=batch if kinds is None or solver == "batch" else OnlinePasses(max_passes=passes or 5),
+            solver=how,
             learner=learner,
             features=features,
             position_bias=bias,
@@ -114,12 +116,6 @@ def train_clicks(
             progress=progress,
         )
     print_trained(result, out, as_json)
-
-
-def _refuse(options: Mapping[str, object], reason: str) -> None:
-    for name, value in options.items():
-        if value:
-            raise InvalidInput(f"--{name} {reason}")
 
 
 def _write_schema(
