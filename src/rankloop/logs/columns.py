@@ -95,7 +95,7 @@ FLAG_VALUES |= dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
 CURRENCY = r"(?:[$€£¥₹₺₽₩]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|kr|zł|Kč)"
 GROUPS = r"[1-9]\d{0,2}(?:(?P<mark>[.,'’ \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*"  # of three digits
 DECIMALS = r"(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"  # after another mark than that of the groups
-AMOUNT = re.compile(rf"(?P<minus>-?){CURRENCY}?\s?(?P<whole>{GROUPS}|\d+){DECIMALS}\s?{CURRENCY}?")
+AMOUNT = re.compile(rf"(?P<minus>-?){CURRENCY}?\s?(?P<digits>{GROUPS}|\d+){DECIMALS}\s?{CURRENCY}?")
 SIGN_OF_AMOUNTS = re.compile(rf"{CURRENCY}|[.,]\d\d?$")  # without it, groups of digits may be names: 12 345
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -281,8 +281,8 @@ def number_of(value: Any, decimal: str = ".") -> float:
         amount = AMOUNT.fullmatch(value.strip()) if isinstance(value, str) else None
     if amount is None:
         return math.nan
-    whole = re.sub(r"\D", "", amount["whole"])
-    return float(f"{amount['minus']}{whole}.{amount['decimals'] or 0}")
+    digits = re.sub(r"\D", "", amount["digits"])
+    return float(f"{amount['minus']}{digits}.{amount['decimals'] or 0}")
 
 
 def are_amounts(values: Sequence[Any]) -> bool:

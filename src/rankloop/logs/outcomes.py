@@ -13,7 +13,9 @@ from rankloop.logs.columns import BOOKING_NAMES, SALE_NAMES, plain_name
 CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value", "gmv")
 VISIT_NAMES = ("dwell", "dwell_time", "time_on_page", "click_time", "clicked_at")
 MORE_CLICK_NAMES = ("was_clicked", "has_click", "is_clicked")
-OUTCOME_NAMES = frozenset((*SALE_NAMES, *BOOKING_NAMES, "revenue", "gross_bookings_usd", *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES))
+OUTCOME_NAMES = frozenset(
+    (*SALE_NAMES, *BOOKING_NAMES, "revenue", "gross_bookings_usd", *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES)
+)
 EMPTY_VALUES = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # count as one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart

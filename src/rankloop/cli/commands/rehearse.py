@@ -50,7 +50,11 @@ def rehearse(
         pages, seeds = max(20, pages // 10), 2
     kinds = None if schema is None else Schema.from_toml(schema)
     reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
-    players: dict[str, Any] = {"learners": learner or [], "engine": engine_of(engine, workers), "without": without or []}
+    players: dict[str, Any] = {
+        "learners": learner or [],
+        "engine": engine_of(engine, workers),
+        "without": without or [],
+    }
     with interruptible("nothing was saved"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
         rehearsal = simulate_learners(
             log, model, schema=kinds, pages=pages, seeds=seeds, progress=progress, **players, **reading

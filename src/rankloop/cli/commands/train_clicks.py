@@ -103,12 +103,12 @@ def train_clicks(
         raise InvalidInput("--passes is for --solver online: leave it out")
     if loss and solver == "online":
         raise InvalidInput("--loss is for --solver batch: leave one of them out")
-    how = batch if kinds is None or solver == "batch" else OnlinePasses(max_passes=passes or 5)
+    trainer = batch if kinds is None or solver == "batch" else OnlinePasses(max_passes=passes or 5)
     with interruptible("nothing was saved"), progress_bar(f"training on {lists.name}", unit="steps") as progress:
         result = train_on_clicks(
             lists,
             kinds,
-            solver=how,
+            solver=trainer,
             learner=learner,
             features=features,
             position_bias=bias,
