@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rankloop.core.registry import entries, unregister
+from rankloop.core.registry import entries
+from tests.registry_entries import unregister
 
 
 @contextmanager

@@ -28,7 +28,6 @@ from rankloop.core.learner import expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.games.game import Game, measure_for
-from rankloop.games.hopeless import seen_probabilities
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.measures.kinds import NDCG
 
@@ -75,7 +74,7 @@ def sizes_of(measure: Measure | str, n_items: int, depth: int, max_grade: int = 
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     worth = np.array([[built(r, grades.astype(np.float64)) for grades in game.relevances] for r in game.rankings])
-    observable = seen_probabilities(game.relevances, depth, max_grade)
+    observable = game.observable_terms(depth)
     needed = np.array([(game.relevances[row > 0.0] > 0).all(axis=0) for row in observable])
     return Sizes(game, np.nan_to_num(worth), observable, needed)
 
@@ -246,7 +245,7 @@ class ConstantFactor:
 
 
 def _counted(sizes: Sizes, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
-    """Of each term of `seen_probabilities`, whether its items were graded, and whether with its grades."""
+    """Of each term of `Game.observable_terms`, whether its items were graded, and whether with its grades."""
     is_revealed = np.zeros(sizes.needed.shape[1], dtype=bool)
     is_revealed[items] = True
     relevance = np.zeros(len(is_revealed))

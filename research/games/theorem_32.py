@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankloop.games.game import Game, measure_for
-from rankloop.games.hopeless import Twins, gap_between
+from rankloop.games.hopeless import Twins
 
 
 def theorem_32() -> Twins:
@@ -26,4 +26,4 @@ def theorem_32() -> Twins:
     }
     game = Game(measure=measure_for("nDCG"), n_items=3)
     first, second = np.array([printed[tuple(map(int, row))] for row in game.relevances]).T
-    return Twins(game.relevances, first, second, gap_between(game, first, second))
+    return Twins(game.relevances, first, second, game.gap_between(first, second))

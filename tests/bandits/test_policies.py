@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rankloop.bandits.ad_log import ad_log, fit_reward_model
-from rankloop.bandits.campaign import CLICK_RATES, Campaign, _choose
+from rankloop.bandits.ad_log import AdLog
+from rankloop.bandits.campaign import CLICK_RATES
 from rankloop.bandits.policies import NEVER_CLICKED_THRESHOLD, EpsilonGreedy, LinearScorer, Softmax, Uniform
 from rankloop.bandits.train import fit_rankers
 from rankloop.core.errors import InvalidInput
@@ -19,9 +19,17 @@ from research.papers.thesis_ads.labelled_logs import (
     split,
     undersampled,
 )
+from research.papers.thesis_ads.logged_campaign import LoggedCampaign, choose
 
 SCORER = LinearScorer(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.0, 0.0]))
 PEOPLE = np.array([[2.0, 1.0], [0.0, 0.0], [-1.0, -1.0]])
+
+
+def uniform_log(contexts, ads, rewards):
+    """Return the log of a policy that shows every ad alike."""
+    ads = np.asarray(ads)
+    n_ads = int(ads.max()) + 1
+    return AdLog(contexts, ads, np.asarray(rewards), np.full(len(ads), 1.0 / n_ads), n_ads)
 
 
 def test_scores_are_equation_5_2():
@@ -40,7 +48,7 @@ def test_the_probabilities_of_each_policy():
 
 def test_choices_follow_the_probabilities():
     probabilities = np.tile([0.1, 0.0, 0.6, 0.3], (40_000, 1))
-    shares = np.bincount(_choose(probabilities, np.random.default_rng(0)), minlength=4) / 40_000
+    shares = np.bincount(choose(probabilities, np.random.default_rng(0)), minlength=4) / 40_000
     assert shares[1] == 0
     assert np.abs(shares - probabilities[0]).max() < 4 * np.sqrt(0.6 * 0.4 / 40_000)
 
@@ -79,7 +87,7 @@ def test_information_gain_by_hand():
 
 
 def test_the_most_shown_ads():
-    log = ad_log(np.zeros((7, 1)), [2, 2, 2, 0, 0, 1, 3], np.arange(7.0))
+    log = uniform_log(np.zeros((7, 1)), [2, 2, 2, 0, 0, 1, 3], np.arange(7.0))
     assert most_shown(log.ads, 2).tolist() == [2, 0]
     kept = only_ads(log, most_shown(log.ads, 2))
     assert kept.ads.tolist() == [0, 0, 0, 1, 1]
@@ -90,7 +98,7 @@ def test_the_most_shown_ads():
 def test_the_campaign_has_the_click_rates_of_its_domain():
     rng = np.random.default_rng(0)
     for domain in CLICK_RATES:
-        campaign = Campaign(domain=domain)
+        campaign = LoggedCampaign(domain=domain)
         mean = campaign.click_probabilities(rng.normal(size=(200_000, 20))).mean(axis=0)
         np.testing.assert_allclose(mean, campaign.rates, rtol=0.03)
     log = campaign.log(Uniform(n_ads=5), 1000, rng)
@@ -99,7 +107,7 @@ def test_the_campaign_has_the_click_rates_of_its_domain():
 
 
 def test_policies_learned_from_a_log_beat_the_uniform_one():
-    campaign = Campaign(domain="hotel", n_context=6, informative=6, taste=1.5)
+    campaign = LoggedCampaign(domain="hotel", n_context=6, informative=6, taste=1.5)
     rng = np.random.default_rng(0)
     log = campaign.log(Uniform(n_ads=5), 8000, rng)
     scorers = {
@@ -113,7 +121,7 @@ def test_policies_learned_from_a_log_beat_the_uniform_one():
     for name, scorer in scorers.items():
         value = campaign.value(EpsilonGreedy(scorer=scorer), 20_000, np.random.default_rng(1))
         assert value > 1.4 * uniform, name
-    predicted = fit_reward_model(log).predict(log.contexts)
+    predicted = log.reward_model().predict(log.contexts)
     assert predicted.mean() == pytest.approx(log.rewards.mean(), rel=0.2)
     assert predicted.min() >= 0
 
@@ -122,7 +130,7 @@ def test_ads_without_clicks_or_always_clicked():
     contexts = np.random.default_rng(0).normal(size=(30, 2))
     ads = np.arange(30) % 3
     rewards = np.where(ads == 0, 0.0, np.where(ads == 1, 1.0, (contexts[:, 0] > 0).astype(float)))
-    scorer = fit_rankers(ad_log(contexts, ads, rewards))
+    scorer = fit_rankers(uniform_log(contexts, ads, rewards))
     assert scorer.thresholds[0] == NEVER_CLICKED_THRESHOLD
     assert scorer.thresholds[1] == pytest.approx(0, abs=1e-8)
     assert 0 not in np.argmax(scorer.scores(contexts), axis=1)
@@ -132,14 +140,10 @@ def test_ads_without_clicks_or_always_clicked():
 def test_without_a_context_the_ad_of_the_best_click_rate_is_shown(criterion):
     ads = np.repeat([0, 1, 2], 100)
     clicks = np.concatenate([np.arange(100) < share for share in (10, 30, 20)]).astype(float)
-    scorer = fit_rankers(ad_log(np.ones((300, 1)), ads, clicks), criterion=criterion)
+    scorer = fit_rankers(uniform_log(np.ones((300, 1)), ads, clicks), criterion=criterion)
     assert np.argmax(scorer.scores(np.ones((1, 1)))[0]) == 1
 
 
 def test_refusals():
-    with pytest.raises(InvalidInput, match="differ in length"):
-        ad_log(np.zeros((2, 1)), [0, 1], [1.0])
-    with pytest.raises(InvalidInput, match="from 0 to 1"):
-        ad_log(np.zeros((2, 1)), [0, 5], [1.0, 0.0], n_ads=2)
     with pytest.raises(InvalidInput, match="epsilon"):
         EpsilonGreedy(scorer=SCORER, epsilon=2)

@@ -15,7 +15,7 @@ from rankloop.contracts.cases import Contract
 from rankloop.contracts.suite import check_cases
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows
-from rankloop.core.learner import best_ranking, point_log_prob, require_finite, shown_or_all
+from rankloop.core.learner import _point_log_prob, best_ranking, require_finite, shown_or_all
 from rankloop.core.types import Decision, Floats, Limit, Relevances
 
 SHARED = np.zeros(3)
@@ -59,7 +59,7 @@ class Honest:
     def log_prob(self, state: Any, query: Any, ranking: Any) -> float:
         n_items = len(query.features)
         n_seen = seen_count(state.shown, n_items)
-        sure = math.exp(point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown))
+        sure = math.exp(_point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown))
         return math.log(0.5 * sure + 0.5 * math.factorial(n_items - n_seen) / math.factorial(n_items))
 
 
@@ -84,7 +84,7 @@ class ScalesFeaturesInPlace(Honest):
 
 class ForgetsExploration(Honest):
     def log_prob(self, state: Any, query: Any, ranking: Any) -> float:
-        return point_log_prob(self.predict(state, query), ranking, state.shown)
+        return _point_log_prob(self.predict(state, query), ranking, state.shown)
 
 
 class CountsUnseenPlaces(Honest):

@@ -8,13 +8,7 @@ import numpy as np
 import rankloop
 from rankloop import Clicks, Problem, Query, Ranker, Relevances, Schema, Session, build
 from rankloop import data as datasets
-from rankloop.bandits import (
-    AUCRanker,
-    ad_log,
-    fit_rankers,
-    fit_thresholds,
-    threshold,
-)
+from rankloop.bandits import AUCRanker, threshold
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
     cascade_ips,
@@ -120,11 +114,6 @@ def auc(X: Any, y: Any, regularisation: Any, n_pairs: Any) -> Any:
     return AUCRanker(regularisation=regularisation, n_pairs=n_pairs, solver="sgd").fit(X, y)
 
 
-def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
-    return fit_rankers(ad_log(contexts, ads, rewards, propensities, n_ads))
-
-
-LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))
 CALLS = {
     "Query.of": Call(Query.of, {"features": ROWS, "context": [1.0], "id": "q"}),
     "Ranker": Call(Ranker, {"learner": "3pr", "features": NAMES, "shown": 3, "depth": None, "max_grade": 1,
@@ -167,10 +156,6 @@ CALLS = {
                                 "max_iterations": 20}),
     "risk_of": Call(risk_of, {"loss": "ordinal"}),
     "AUCRanker": Call(auc, {"X": ROWS, "y": CLICKED, "regularisation": 0.1, "n_pairs": 50}),
-    "ad_log": Call(logged_ads, {"contexts": ROWS, "ads": QID - 1, "rewards": CLICKED, "propensities": np.full(8, 0.5),
-                                "n_ads": 2}),
-    "fit_rankers": Call(fit_rankers, {"log": LOG, "criterion": "f1"}),
-    "fit_thresholds": Call(fit_thresholds, {"log": LOG, "weights": np.ones((2, 3)), "criterion": "f1"}),
     "threshold": Call(threshold, {"scores": [0.1, 0.4, 0.9], "clicked": [0, 1, 1], "criterion": "f1"}),
     "concatenate": Call(datasets.concatenate, {"datasets": [SETS, SETS]}),
     "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),

@@ -18,12 +18,13 @@ from rankloop.contracts.suite import (
     RECIPE_CONTRACTS,
     TRIALS,
     WRAPPED_CONTRACTS,
+    _outcome_of,
     check_cases,
-    outcome_of,
 )
-from rankloop.core.registry import entry_of, register, unregister
+from rankloop.core.registry import entry_of, register
 from rankloop.experiments.spec.plugins import Module
 from tests.contracts.mutants import MUTANTS, HasNoExample, Honest
+from tests.registry_entries import unregister
 
 UNSAFE = Module("unsafe_learners", str(Path(__file__).parent / "samples"))
 
@@ -46,7 +47,7 @@ def test_the_honest_learner_keeps(contract: Contract):
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: getattr(part, "__name__", part))
 def test_caught(mutant: type, contract: Contract):
-    outcome = outcome_of(contract.name, entry_of(mutant))
+    outcome = _outcome_of(contract.name, entry_of(mutant))
     assert outcome.failure, f"{contract.name} lets {mutant.__name__} pass"
     assert outcome.fix
 
@@ -81,7 +82,7 @@ def test_the_first_broken_contract_is_raised_with_how_to_fix_it():
 
 def test_an_error_of_the_learner_is_reported_with_its_line(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Honest, "predict", lambda self, state, query: 1 // 0)
-    failure = outcome_of("rankings", entry_of(Honest)).failure
+    failure = _outcome_of("rankings", entry_of(Honest)).failure
     assert re.fullmatch(r"ZeroDivisionError: .* \(test_mutants\.py, line \d+\)", str(failure))
 
 

@@ -13,12 +13,12 @@ from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import all_finite, project, seen_count
 from rankloop.core.learner import (
+    _point_log_prob,
     best_ranking,
     expect,
     finite,
     from_layers,
     layers_of,
-    point_log_prob,
     shown_or_all,
     start_weights,
     with_in_layers,
@@ -57,10 +57,10 @@ def test_projection_onto_the_ball(weights, radius):
 
 def test_only_the_seen_part_counts():
     best = np.array([3, 1, 0, 2])
-    assert point_log_prob(best, np.array([3, 1, 2, 0]), 2) == 0.0
-    assert point_log_prob(best, np.array([3, 1, 2, 0]), 3) == -math.inf
-    assert point_log_prob(best, np.array([3, 1, 2, 0]), -1) == -math.inf
-    assert point_log_prob(best, best, 9) == 0.0
+    assert _point_log_prob(best, np.array([3, 1, 2, 0]), 2) == 0.0
+    assert _point_log_prob(best, np.array([3, 1, 2, 0]), 3) == -math.inf
+    assert _point_log_prob(best, np.array([3, 1, 2, 0]), -1) == -math.inf
+    assert _point_log_prob(best, best, 9) == 0.0
     assert [seen_count(shown, 4) for shown in (-1, 1, 4, 9)] == [4, 1, 4, 4]
     assert [shown_or_all(Problem(n_features=1, shown=shown)) for shown in (None, 3)] == [-1, 3]
 

@@ -12,8 +12,9 @@ import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
 from rankloop.core import registry
 from rankloop.core.protocols import FeedbackModel
-from rankloop.core.registry import catalogue, categories, entries, entry_of, unregister
+from rankloop.core.registry import catalogue, categories, entries, entry_of
 from rankloop.core.registry.specs import nearest, parse_spec
+from tests.registry_entries import unregister
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,12 @@ from rankloop.core.statistics import (
     beta_cdf,
     beta_quantile,
     chi_square_tail,
-    compare_means,
     normal_cdf,
     normal_quantiles,
     share_interval,
     sign_p_value,
     student_cdf,
     student_quantile,
-    users_needed,
 )
 
 PROBABILITIES = [1e-300, 1e-17, 1e-9, 1e-3, 0.025, 0.07, 0.3, 0.5, 0.6, 0.925, 0.975, 0.999999, 1 - 1e-15]
@@ -97,7 +95,7 @@ def _alarms(brought: np.ndarray, is_a: np.ndarray, looks: range) -> float:
                 VariantSums(int(s.sum()), float(values[s].sum()), float((values[s] ** 2).sum()))
                 for s in (variant, ~variant)
             ]
-            result = compare_means(sums[0], sums[1])
+            result = sums[0].minus(sums[1])
             decided[test] = result is not None and result.p_value < ERROR_PROBABILITY
             if result is not None:
                 assert (result.low <= 0.0 <= result.high) == (result.p_value >= ERROR_PROBABILITY)
@@ -124,7 +122,7 @@ def test_users_who_come_back_do_not_raise_the_error() -> None:
         for test in np.flatnonzero(~decided):
             a, b = totals[test, is_a[test]], totals[test, ~is_a[test]]
             sums = [VariantSums(len(variant), float(variant.sum()), float((variant**2).sum())) for variant in (a, b)]
-            result = compare_means(sums[0], sums[1])
+            result = sums[0].minus(sums[1])
             decided[test] = result is not None and result.p_value < ERROR_PROBABILITY
     assert decided.mean() <= ERROR_PROBABILITY + MARGIN
 
@@ -133,14 +131,14 @@ def test_an_effect_is_found_in_about_the_planned_number_of_users() -> None:
     rng, effect = np.random.default_rng(4), 0.3
     pilot = _revenue(rng, (1, 20_000))[0]
     variant = VariantSums(len(pilot), float(pilot.sum()), float((pilot**2).sum()))
-    planned = int(users_needed(variant, variant, effect))
+    planned = int(variant.users_needed(variant, effect))
     brought, is_a = _revenue(rng, (60, planned)), rng.random((60, planned)) < 0.5
     brought[is_a] += effect * variant.mean
     assert 0.6 <= _alarms(brought, is_a, range(planned, planned + 1)) <= 0.97
-    assert users_needed(variant, variant, effect / 2) > 3 * planned
-    assert users_needed(variant, VariantSums(1000, 0.0, 0.0), effect) == math.inf
+    assert variant.users_needed(variant, effect / 2) > 3 * planned
+    assert variant.users_needed(VariantSums(1000, 0.0, 0.0), effect) == math.inf
 
 
 def test_few_or_equal_users_are_not_compared() -> None:
-    assert compare_means(VariantSums(1000, 1000.0, 1000.0), VariantSums(1000, 0.0, 0.0)) is None
-    assert compare_means(VariantSums(MIN_USERS - 1, 5.0, 5.0), VariantSums(1000, 5.0, 5.0)) is None
+    assert VariantSums(1000, 1000.0, 1000.0).minus(VariantSums(1000, 0.0, 0.0)) is None
+    assert VariantSums(MIN_USERS - 1, 5.0, 5.0).minus(VariantSums(1000, 5.0, 5.0)) is None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Query
-from rankloop.core.types import clicks, item_indices, relevances
+from rankloop.core.types import item_indices
 
 
 def test_a_query_is_a_writable_copy_in_float64():
@@ -37,12 +37,6 @@ def test_bad_features_are_refused_by_position(features, message):
 def test_bad_context_is_refused_by_position():
     with pytest.raises(InvalidInput, match="context: nan at entry 1"):
         Query.of([[1.0]], context=[0.0, np.nan])
-
-
-def test_feedback_from_plain_lists():
-    assert clicks([2, 0]).weights.tolist() == [1.0, 1.0]
-    assert clicks([]).items.dtype == np.int64
-    assert relevances([1], [0.5]).grades.tolist() == [0.5]
 
 
 @given(st.lists(st.floats(allow_nan=True), min_size=1))

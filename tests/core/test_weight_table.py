@@ -19,10 +19,11 @@ from rankloop.core import weight_table as module
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import HEADER_NAME, _restored_table, dumps, loads
 from rankloop.core.session import Session
-from rankloop.core.types import Query, clicks
+from rankloop.core.types import Query
 from rankloop.core.weight_table import WeightTable, with_columns
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_weights import Hashed
+from tests.feedback import clicks
 
 WIDTH = 12
 EVERYTHING = np.arange(WIDTH)

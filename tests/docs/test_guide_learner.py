@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, TRIALS, outcome_of
-from rankloop.core.registry import entry_of, unregister
+from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, TRIALS, _outcome_of
+from rankloop.core.registry import entry_of
 from tests.docs.pages import ROOT, blocks_of
+from tests.registry_entries import unregister
 
 GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 
@@ -38,7 +39,7 @@ def test_it_keeps_every_contract(found, tmp_path):
     entry = entry_of(found(tmp_path))
     try:
         for contract in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
-            assert outcome_of(contract.name, entry).failure is None, contract.name
+            assert _outcome_of(contract.name, entry).failure is None, contract.name
     finally:
         unregister(entry.kind, "learner")
 

@@ -18,7 +18,6 @@ with pytest.MonkeyPatch.context() as _environment:
     ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
 from rankloop.core.errors import InvalidInput  # noqa: E402
-from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
 from rankloop.engine.base import over_pieces  # noqa: E402
@@ -28,6 +27,7 @@ from rankloop.experiments.spec.load import parse_spec  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
 from rankloop.training.solution_path import SolverSettings, fit_path  # noqa: E402
 from tests.engine.tasks import scaled, squared, summed  # noqa: E402
+from tests.registry_entries import unregister  # noqa: E402
 from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

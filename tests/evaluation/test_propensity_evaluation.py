@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.bandits.ad_log import ad_log, fit_reward_model
+from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_policy import AUCPolicy
-from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
-from rankloop.bandits.train import SessionPolicy, TrainedPolicy, _session_of, fit_rankers, load_policy, save_policy
+from rankloop.bandits.train import SessionPolicy, TrainedPolicy, fit_rankers, load_policy
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -30,6 +29,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.logs.context import Encoding
 from rankloop.simulate.play import play
 from rankloop.training.policy import train_policy
+from research.papers.thesis_ads.logged_campaign import LoggedCampaign
 from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
 
 
@@ -61,7 +61,7 @@ def test_a_fault_names_its_row_whichever_piece_it_is_in(engine) -> None:
         evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine)
 
 
-CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)
+CAMPAIGN = LoggedCampaign(domain="hotel", n_context=4, informative=4, taste=1.5)
 
 
 def write_log(path: Path, n: int, seed: int = 0) -> Path:
@@ -123,7 +123,7 @@ def test_the_halves_are_apart_and_the_gain_is_real(log):
     assert list(untested.to_json()["ads"]) == ["ad0", "ad1", "ad2", "ad3", "ad4"]
     for method in ("ips", "doubly_robust"):
         other = evaluate_policies(
-            table, trained.encoding, {"new": trained.policy}, method=method, model=fit_reward_model(trained.log), seed=3
+            table, trained.encoding, {"new": trained.policy}, method=method, model=trained.log.reward_model(), seed=3
         )
         assert other.estimates["new"].value == pytest.approx(found.estimates["new"].value, rel=0.15)
 
@@ -131,13 +131,13 @@ def test_the_halves_are_apart_and_the_gain_is_real(log):
 def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
     trained = train_policy(ChoiceLog(log), epsilon=0.1).trained
     path = tmp_path / "ads.rankloop"
-    save_policy(trained, path)
+    trained.save(path)
     policy, encoding = load_policy(path)
     assert encoding == trained.encoding
     users = trained.log.contexts[:20]
     expected = trained.policy.probabilities(users)
     np.testing.assert_allclose(policy.probabilities(users), expected)
-    np.testing.assert_allclose(SessionPolicy(session=_session_of(trained)).probabilities(users), expected)
+    np.testing.assert_allclose(SessionPolicy(session=trained.session()).probabilities(users), expected)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
@@ -146,8 +146,8 @@ def test_going_on_does_not_undo_the_training(unit):
     rng = np.random.default_rng(1)
     ages, ads = rng.uniform(18, 80, 4000), rng.integers(0, 2, 4000)
     clicks = (rng.random(4000) < 0.2 + 0.2 * (2 * ads - 1) * (ages - 49) / 31).astype(float)
-    log = ad_log(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks)
-    session = _session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, epsilon=0.1))
+    log = AdLog(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks, np.full(4000, 0.5), 2)
+    session = TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, epsilon=0.1).session()
 
     def right():
         grid = np.linspace(19, 79, 60)  # 49 is where the ads change

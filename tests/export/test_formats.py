@@ -13,7 +13,8 @@ from rankloop import Problem, Ranker, Schema, Session, build
 from rankloop.cli import main
 from rankloop.core.kernels import ranking_of
 from rankloop.core.saved_session import load, save
-from rankloop.core.types import Query, clicks
+from rankloop.core.types import Query
+from tests.feedback import clicks
 
 NAMES = ("title match", "price", "age_days")
 
@@ -33,7 +34,7 @@ def trained(path: Path, spec: Any, n: int = 30) -> Path:
         decision = session.rank(query)
         feedback = clicks([int(decision.ranking[1])])
         if "Relevances" in str(session.learner.accepts[0]):
-            from rankloop.core.types import relevances
+            from tests.feedback import relevances
 
             feedback = relevances(np.arange(6), rng.integers(0, 2, 6).astype(float))  # type: ignore[assignment]
         session.learn(query, decision, feedback)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from rankloop.core.registry import entries, register, unregister
+from rankloop.core.registry import entries, register
+from tests.registry_entries import unregister
 
 CUTOFFS = ("", "@1", "@2")
 

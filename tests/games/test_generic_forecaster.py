@@ -10,12 +10,13 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.types import Problem, Query, relevances
+from rankloop.core.types import Problem, Query
 from rankloop.games.game import Game
 from rankloop.games.generic_forecaster import GenericForecaster, _table_of
 from rankloop.measures import parse_measure
 from rankloop.simulate.play import play
 from research.bounds.fixed_items import generic_forecaster_regret
+from tests.feedback import relevances
 
 CASES = [("DCG", 3, 1, 1), ("SumLoss", 3, 2, 2), ("P@2", 4, 1, 1), ("nDCG", 3, 3, 1), ("AUCLoss", 3, 1, 1)]
 

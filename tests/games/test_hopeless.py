@@ -13,7 +13,7 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
 from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
-from rankloop.games.hopeless import Hopeless, seen_probabilities
+from rankloop.games.hopeless import Hopeless
 from rankloop.simulate.play import play
 from research.games.matrices import signal_matrix
 from tests.games.brute_force import best_under
@@ -78,7 +78,7 @@ def test_what_is_compared_is_all_that_feedback_reveals() -> None:
     game = Game(measure=measure_for("nDCG", 2), n_items=3, max_grade=2)
     for depth in (1, 2, 3):
         everything = np.vstack([signal_matrix(game, row, depth) for row in range(len(game.rankings))])
-        seen = seen_probabilities(game.relevances, depth, 2)
+        seen = game.observable_terms(depth)
         both = np.vstack((everything, seen))
         ranks = {np.linalg.matrix_rank(rows) for rows in (everything, seen, both)}
         assert len(ranks) == 1

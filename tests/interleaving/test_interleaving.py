@@ -13,10 +13,10 @@ from numpy.random import default_rng
 
 from rankloop import Clicks, InvalidInput, build, spec_of
 from rankloop.core.registry import entries
-from rankloop.core.types import clicks
 from rankloop.interleaving import Comparison, Interleaving, compare, credit, interleave, multileave
 from rankloop.interleaving.base import Mixed
 from rankloop.interleaving.methods import _allowed_lists, _draft, _item_credit, _list_probabilities
+from tests.feedback import clicks
 
 METHODS = [entry.kind for entry in entries("interleaving")]
 MANY = ["team_draft", "probabilistic"]

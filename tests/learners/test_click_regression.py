@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
-from rankloop.core.types import Clicks, clicks
+from rankloop.core.types import Clicks
 from rankloop.learners.click_regression import N_OFFSETS, OFFSET_RATE, ClickRegression
+from tests.feedback import clicks
 
 
 def loss(weights, features, ranking, clicked, offsets):

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
-from rankloop.core.types import Clicks, clicks
+from rankloop.core.types import Clicks
 from rankloop.learners.click_residuals import MAX_COUNTED_UPDATES, N_RATES, PRIOR_UPDATES, ClickResiduals
+from tests.feedback import clicks
 
 
 def learned(learner, state, features, ranking, feedback):

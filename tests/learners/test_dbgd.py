@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, play
-from rankloop.core.types import clicks
 from rankloop.learners.dbgd import Dbgd, Mgd, _step_to_winners
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.click_users import Dcm
+from tests.feedback import clicks
 
 
 def test_candidates_are_neighbours_at_the_spread():

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.registry import build
-from rankloop.core.types import Decision, Problem, Query, relevances
+from rankloop.core.types import Decision, Problem, Query
 from rankloop.learners.ftpl import FTPL
 from rankloop.measures.kinds import DCG
+from tests.feedback import relevances
 
 QUERY = Query.of(np.empty((3, 0)))
 NOBODY: Decision[tuple[()]] = Decision(np.arange(3), math.nan, ())

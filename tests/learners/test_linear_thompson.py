@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
-from rankloop.core.types import clicks
 from rankloop.learners._shared.precision import cholesky
 from rankloop.learners.linear_thompson import LinearThompson, _drawn_weights
+from tests.feedback import clicks
 
 
 @given(st.integers(1, 6), st.integers(0, 99))

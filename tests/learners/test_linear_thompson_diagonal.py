@@ -11,11 +11,12 @@ from scipy.stats import norm
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Rows, clicks
+from rankloop.core.types import Clicks, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.learners.linear_thompson import DiagonalState as State
 from rankloop.learners.linear_thompson import DiagonalThompson, DiagonalUCB, LinearThompson
 from rankloop.learners.wrappers.hashed_weights import Hashed
+from tests.feedback import clicks
 from tests.sparse_rows import to_array
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Decision, Floats, Problem, Query, relevances
+from rankloop.core.types import Decision, Floats, Problem, Query
 from rankloop.learners.mirror_descent import (
     MirrorDescent,
     State,
@@ -21,6 +21,7 @@ from rankloop.learners.mirror_descent import (
     _log_prob_of_order,
     _nearest_mean,
 )
+from tests.feedback import relevances
 
 NOBODY: Decision[tuple[()]] = Decision(np.arange(1), math.nan, ())
 values = st.lists(st.floats(-3, 3), min_size=2, max_size=5)

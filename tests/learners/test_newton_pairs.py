@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Decision, clicks
+from rankloop.core.types import Clicks, Decision
 from rankloop.learners.newton_pairs import (
     N_STATISTICS,
     NewtonPairs,
@@ -25,6 +25,7 @@ from rankloop.learners.newton_pairs import (
     _watched,
 )
 from rankloop.simulate.streams.simulated_queries import WebSearch
+from tests.feedback import clicks
 
 
 def normal_cdf(z):

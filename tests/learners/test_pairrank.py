@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
-from rankloop.core.types import Clicks, Limit, clicks
+from rankloop.core.types import Clicks, Limit
 from rankloop.learners.pairrank import PairRank, _block_ends, _pairs_of
 from rankloop.simulate.streams.simulated_queries import WebSearch
+from tests.feedback import clicks
 
 
 def sigmoid(x):

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build
-from rankloop.core.types import Limit, clicks
+from rankloop.core.types import Limit
 from rankloop.learners.pdgd import Pdgd, _draw, _log_prob_of, _pair_weights, _strengths_of, _swap_odds
 from rankloop.learners.wrappers.exploration_limit import ExploreAtMost
 from rankloop.simulate.users.click_users import CLICK_PROBABILITIES, STOP_PROBABILITIES
+from tests.feedback import clicks
 
 SCORES = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 

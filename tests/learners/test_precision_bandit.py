@@ -13,8 +13,9 @@ from scipy.optimize import brentq
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
-from rankloop.core.types import Floats, Problem, Query, relevances
+from rankloop.core.types import Floats, Problem, Query
 from rankloop.learners.precision_bandit import PrecisionBandit, _drawn_first, _inclusion_probabilities, _shuffle
+from tests.feedback import relevances
 
 
 def probabilities_of(losses: Floats, rate: float, n: int) -> Floats:

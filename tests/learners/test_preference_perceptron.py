@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import Preferred, Problem, Query, Relevances, play
-from rankloop.core.types import clicks
 from rankloop.learners._shared.swap_propensity import correction, moved_to_top
 from rankloop.learners.preference_perceptron import (
     AveragedPreferencePerceptron,
@@ -18,6 +17,7 @@ from rankloop.learners.preference_perceptron import (
 )
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.users.readers import FirstRelevant
+from tests.feedback import clicks
 
 
 class Toy:

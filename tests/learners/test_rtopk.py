@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.types import Decision, Floats, Problem, Query, Relevances, relevances
+from rankloop.core.types import Decision, Floats, Problem, Query, Relevances
 from rankloop.learners._shared.fixed_set import GAIN_IS_GRADE, GainForm
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
@@ -35,6 +35,7 @@ from rankloop.learners.rtopk import (
     number_of_blocks,
 )
 from rankloop.simulate.play import play
+from tests.feedback import relevances
 
 ORDERS = {(0, 1, 2): 0.6, (2, 1, 0): 0.3, (1, 2, 0): 0.1}  # how the inner learner might rank in this block
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
-from rankloop.core.types import clicks
 from rankloop.learners._shared.swap_propensity import _pair_weight, pair_correction
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.readers import NoisyReader
+from tests.feedback import clicks
 
 STREAM = LinearGaussian(n_items=8, n_features=5, n_queries=50)
 # By name: the probability of each pairing, its first position, and the position before which its pairs end.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from rankloop import Problem, Query
-from rankloop.core.types import clicks
 from rankloop.learners.top_rank import CONFIDENCE_CONSTANT, TopRank, _blocks_of
+from tests.feedback import clicks
 
 FIXED = Query.of(np.empty((4, 0)))
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
-from rankloop.core.types import clicks
 from rankloop.learners.top_rank import BubbleRank
+from tests.feedback import clicks
 
 
 class Transcription:

@@ -7,8 +7,8 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build
-from rankloop.core.types import clicks
 from rankloop.learners.top_rank import CascadeUcb, TopRank
+from tests.feedback import clicks
 
 FIXED = Query.of(np.empty((4, 0)))
 ATTRACTION = np.array([0.1, 0.6, 0.2, 0.5, 0.1, 0.05])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
-from rankloop.core.registry import build, entry_of, register, spec_of, unregister
+from rankloop.core.registry import build, entry_of, register, spec_of
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.ranking.score import measures_of
 from rankloop.measures import parse_measure
@@ -20,6 +20,7 @@ from rankloop.measures.base import RankedMeasure
 from rankloop.measures.kinds import NDCG
 from tests.measures.cases import CLASSES, measures
 from tests.measures.plain_measures import GRADES, twin
+from tests.registry_entries import unregister
 
 KINDS = {"AP", "AUC", "AUCLoss", "DCG", "ERR", "ERU", "NERU", "P", "PairwiseLoss", "RR", "Recall", "SumLoss", "nDCG"}
 

@@ -9,7 +9,6 @@ from numpy.random import default_rng
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_policy import Criterion
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Scorer, Uniform
 from rankloop.bandits.train import fit_rankers, fit_thresholds
 from rankloop.core.types import Floats, Ints
@@ -21,6 +20,7 @@ from rankloop.experiments.report.model import Chart, Finding, Table
 from research.charts import dots
 from research.papers.thesis_ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
 from research.papers.thesis_ads.labelled_logs import most_informative
+from research.papers.thesis_ads.logged_campaign import LoggedCampaign
 from research.registry import Setting, reproduction
 from research.task_cache import cached_map
 
@@ -79,7 +79,7 @@ class OnFeatures:
         return self.inner.scores(np.ascontiguousarray(contexts[:, self.columns]))
 
 
-class InteractingCampaign(Campaign):
+class InteractingCampaign(LoggedCampaign):
     """A campaign whose clicks depend on x_a · sign(x_b) in place of x_a, for the pairs of `INTERACTING_FEATURES`.
 
     No linear function of the features tells the click probabilities. The replaced features are independent standard
@@ -118,10 +118,10 @@ class Result(NamedTuple):
     rates: list[float]
 
 
-def campaign_of(domain: Domain) -> Campaign:
+def campaign_of(domain: Domain) -> LoggedCampaign:
     """Return the simulated campaign of a domain."""
     like, world = SIMILAR[domain]
-    kind = InteractingCampaign if domain.endswith("interactions") else Campaign
+    kind = InteractingCampaign if domain.endswith("interactions") else LoggedCampaign
     return kind(domain=like, n_context=N_CONTEXT, informative=INFORMATIVE, world=world)
 
 
@@ -146,7 +146,7 @@ def counts(log: AdLog) -> tuple[list[int], list[float]]:
     return [len(rewards) for rewards in ad_rewards], [float(rewards.mean()) for rewards in ad_rewards]
 
 
-def targeted_log(campaign: Campaign, share: float, rng: np.random.Generator) -> AdLog:
+def targeted_log(campaign: LoggedCampaign, share: float, rng: np.random.Generator) -> AdLog:
     """A `share` of the impressions of table 5.2."""
     return campaign.log(Targeted(domain=campaign.domain), round(share * sum(IMPRESSIONS[campaign.domain])), rng)
 

@@ -8,13 +8,24 @@ from numpy.random import default_rng
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Bools, Floats, Ints, finite_floats, item_indices, whole_number
+from rankloop.core.types import Bools, Floats, Ints
 from rankloop.logs.choice_log import ChoiceLog, rows_of
 from rankloop.logs.context import Encoding
 
-MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 MAX_TRAINING_ROWS = 500_000
-MAX_ADS = 100_000
+
+
+class RewardModel(NamedTuple):
+    """The expected reward base[a] + weights[a] · x of ad a for context x, clipped to the range of logged rewards."""
+
+    base: Floats
+    weights: Floats  # (n_ads, n_context)
+    least: float
+    most: float
+
+    def predict(self, contexts: Floats) -> Floats:
+        """Return the expected rewards, (n_visitors, n_ads)."""
+        return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
 
 
 class AdLog(NamedTuple):
@@ -31,40 +42,18 @@ class AdLog(NamedTuple):
         kept = np.asarray(rows)
         return AdLog(self.contexts[kept], self.ads[kept], self.rewards[kept], self.propensities[kept], self.n_ads)
 
-
-def ad_log(
-    contexts: ArrayLike, ads: ArrayLike, rewards: ArrayLike, propensities: ArrayLike | None = None, n_ads: int = 0
-) -> AdLog:
-    """Make a log from arrays.
-
-    Args:
-      contexts: One row of features per impression.
-      ads: The number of the shown ad, from 0.
-      rewards: What it earned.
-      propensities: The probability with which it was shown; None: 1 / n_ads.
-      n_ads: The number of ads; 0: the largest in `ads`, plus 1.
-    """
-    features, shown = finite_floats(contexts, 2, "contexts"), item_indices(ads, "ads")
-    earned = finite_floats(rewards, 1, "rewards")
-    n_ads = whole_number(n_ads, "n_ads", 0) or int(shown.max(initial=-1)) + 1
-    if n_ads > MAX_ADS:
-        raise InvalidInput(f"n_ads is too large: there may be at most {MAX_ADS:,} ads")
-    uniform = np.full(len(shown), 1.0 / max(n_ads, 1))
-    logged = uniform if propensities is None else finite_floats(propensities, 1, "propensities")
-    if features.shape[1] == 0:
-        raise InvalidInput("contexts have no features; give at least one column")
-    if np.abs(features).max(initial=0.0) > MAX_CONTEXT:
-        raise InvalidInput(f"contexts have numbers beyond {MAX_CONTEXT:g}; scale them")
-    if not len(features) == len(shown) == len(earned) == len(logged):
-        raise InvalidInput("contexts, ads, rewards and propensities differ in length")
-    impossible = np.flatnonzero((logged <= 0.0) | (logged > 1.0))
-    if len(impossible):
-        raise InvalidInput(
-            f"row {impossible[0]}: the propensity is {logged[impossible[0]]}; it must be above 0 and at most 1"
-        )
-    if len(shown) == 0 or shown.min() < 0 or shown.max() >= n_ads:
-        raise InvalidInput(f"ads are numbers from 0 to {n_ads - 1}, at least one row of them")
-    return AdLog(features, shown, earned, logged, n_ads)
+    def reward_model(self, ridge: float = 10.0) -> RewardModel:
+        """Fit a ridge regression per ad; the mean of an ad is shrunk to that of all, by as many rows as `ridge`."""
+        overall, n_context = float(self.rewards.mean()), self.contexts.shape[1]
+        centre = self.contexts.mean(axis=0)
+        base, weights = np.full(self.n_ads, overall), np.zeros((self.n_ads, n_context))
+        for ad in range(self.n_ads):
+            is_ad = self.ads == ad
+            rows, rewards = self.contexts[is_ad] - centre, self.rewards[is_ad]
+            base[ad] = (rewards.sum() + ridge * overall) / (len(rewards) + ridge)
+            gram = rows.T @ rows + ridge * np.eye(n_context)
+            weights[ad] = np.linalg.solve(gram, rows.T @ (rewards - base[ad]))
+        return RewardModel(base - weights @ centre, weights, float(self.rewards.min()), float(self.rewards.max()))
 
 
 def training_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> AdLog:
@@ -103,35 +92,3 @@ def split_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> I
         rows_of(piece.reward, piece.propensity, np.zeros(len(piece.reward)), first_row=piece.first_row, where=where)
         ads, contexts = encoding.ads_of(piece, where), encoding.contexts_of(piece)
         yield AdLog(contexts, ads, piece.reward, piece.propensity, len(encoding.ads)), training
-
-
-class RewardModel(NamedTuple):
-    """The expected reward base[a] + weights[a] · x of ad a for context x, clipped to the range of logged rewards."""
-
-    base: Floats
-    weights: Floats  # (n_ads, n_context)
-    least: float
-    most: float
-
-    def predict(self, contexts: Floats) -> Floats:
-        """Return the expected rewards, (n_visitors, n_ads)."""
-        return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
-
-
-def fit_reward_model(log: AdLog, ridge: float = 10.0) -> RewardModel:
-    """Fit a ridge regression per ad; the mean of each ad is shrunk to the mean of all.
-
-    Args:
-      log: The shown ads and their rewards.
-      ridge: The strength of both shrinkages, in rows.
-    """
-    overall, n_context = float(log.rewards.mean()), log.contexts.shape[1]
-    centre = log.contexts.mean(axis=0)
-    base, weights = np.full(log.n_ads, overall), np.zeros((log.n_ads, n_context))
-    for ad in range(log.n_ads):
-        is_ad = log.ads == ad
-        rows, rewards = log.contexts[is_ad] - centre, log.rewards[is_ad]
-        base[ad] = (rewards.sum() + ridge * overall) / (len(rewards) + ridge)
-        gram = rows.T @ rows + ridge * np.eye(n_context)
-        weights[ad] = np.linalg.solve(gram, rows.T @ (rewards - base[ad]))
-    return RewardModel(base - weights @ centre, weights, float(log.rewards.min()), float(log.rewards.max()))

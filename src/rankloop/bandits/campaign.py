@@ -7,8 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from rankloop.bandits.ad_log import AdLog
-from rankloop.bandits.policies import Policy
 from rankloop.core.checks import Count, NotNegative, PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
@@ -21,14 +19,8 @@ WORLD_SEED = 2016  # every run has the same campaign and other visitors
 QUADRATURE_NODES, QUADRATURE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
-def _choose(probabilities: Floats, rng: Generator) -> Ints:
-    """Draw one ad per row."""
-    edges = np.cumsum(probabilities, axis=1)
-    choices = (rng.random(len(edges))[:, None] * edges[:, -1:] >= edges).sum(axis=1)
-    return np.asarray(np.minimum(choices, probabilities.shape[1] - 1), dtype=np.int64)
-
-
-def _sigmoid(values: Floats) -> Floats:
+def sigmoid(values: Floats) -> Floats:
+    """Return 1 / (1 + e^−value) of each value."""
     probabilities: Floats = 1.0 / (1.0 + np.exp(-values))
     return probabilities
 
@@ -38,7 +30,7 @@ def _offset(rate: float, taste: float) -> float:
     low, high = -60.0 - 9.0 * taste, 60.0 + 9.0 * taste
     for _ in range(100):
         middle = 0.5 * (low + high)
-        mean = float(QUADRATURE_WEIGHTS @ _sigmoid(middle + taste * QUADRATURE_NODES)) / float(QUADRATURE_WEIGHTS.sum())
+        mean = float(QUADRATURE_WEIGHTS @ sigmoid(middle + taste * QUADRATURE_NODES)) / float(QUADRATURE_WEIGHTS.sum())
         low, high = (middle, high) if mean < rate else (low, middle)
     return low
 
@@ -92,7 +84,7 @@ class Campaign:
         n_ads = len(self.rates)
         while True:
             context = normals(rng, self.n_context)
-            click_probabilities = _sigmoid(self.offsets + self.tastes @ context)
+            click_probabilities = sigmoid(self.offsets + self.tastes @ context)
             clicks = (rng.random(n_ads) < click_probabilities).astype(np.float64)
             yield Query("", np.zeros((n_ads, 0)), context), clicks
 
@@ -109,24 +101,6 @@ class Campaign:
     def offsets(self) -> Floats:
         """Return b_a with E σ(b_a + taste · z) = the ad's click rate, for standard normal z."""
         return np.array([_offset(rate, self.taste) for rate in self.rates])
-
-    def click_probabilities(self, contexts: Floats) -> Floats:
-        """Return the probability of a click, (n_visitors, n_ads)."""
-        return _sigmoid(self.offsets + contexts @ self.tastes.T)
-
-    def log(self, policy: Policy, n: int, rng: Generator) -> AdLog:
-        """Return what a policy would log with `n` visitors."""
-        contexts = normals(rng, n, self.n_context)
-        shown = policy.probabilities(contexts)
-        ads = _choose(shown, rng)
-        chosen = np.arange(n), ads
-        clicks = (rng.random(n) < self.click_probabilities(contexts)[chosen]).astype(np.float64)
-        return AdLog(contexts, ads, clicks, shown[chosen], len(self.rates))
-
-    def value(self, policy: Policy, n: int, rng: Generator) -> float:
-        """Return the policy's true click rate over `n` visitors, without the noise of clicks."""
-        contexts = normals(rng, n, self.n_context)
-        return float((policy.probabilities(contexts) * self.click_probabilities(contexts)).sum(axis=1).mean())
 
 
 @register("first_item_reward")

@@ -19,7 +19,7 @@ from rankloop.core.files import atomic_write
 from rankloop.core.kernels import scores_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Problem, Query, finite_floats
+from rankloop.core.types import Floats, Problem, Query
 from rankloop.logs.context import Encoding, Visitor
 
 TIE_BREAK = 1e-9  # is added to the score of an ad with click rate 1; less in proportion
@@ -53,9 +53,7 @@ def fit_thresholds(log: AdLog, weights: Floats, criterion: Criterion = "f1") -> 
       weights: One row per ad.
       criterion: What the thresholds maximise, see `threshold`.
     """
-    thresholds, weights = np.full(log.n_ads, NEVER_CLICKED_THRESHOLD), finite_floats(weights, 2, "weights")
-    if weights.shape != (log.n_ads, log.contexts.shape[1]):
-        raise InvalidInput(f"weights must be of shape {(log.n_ads, log.contexts.shape[1])}, got {weights.shape}")
+    thresholds = np.full(log.n_ads, NEVER_CLICKED_THRESHOLD)
     for ad in range(log.n_ads):
         rows = log.ads == ad
         clicked = log.rewards[rows] > 0
@@ -79,45 +77,36 @@ class TrainedPolicy(NamedTuple):
         """The policy of the rankers, with its exploration."""
         return EpsilonGreedy(scorer=self.scorer, epsilon=self.epsilon)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the policy; the names of its ads and columns also go to a file of this name with `.json` behind it."""
+        encoding = self.encoding
+        notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
+        save(self.session(), path, notes)
+        atomic_write(Path(f"{os.fspath(path)}.json"), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
 
-def fit_policy(
-    log: AdLog, encoding: Encoding, *, epsilon: float = 0.0, ranker: AUCRanker | None = None, seed: int = 0
-) -> TrainedPolicy:
-    """Fit a policy to the rows of a log.
-
-    Args:
-      log: The rows.
-      encoding: Which ad and which column each number of the rows stands for.
-      epsilon: The probability to explore.
-      ranker: The settings of the rankers; the default is `AUCRanker()`.
-      seed: Of the session that serves the policy.
-    """
-    return TrainedPolicy(encoding, fit_rankers(log, ranker, CRITERION), log, epsilon, seed)
-
-
-def _session_of(trained: TrainedPolicy) -> Session:
-    """Return an `auc_policy` session that chooses as the trained policy does, with samples of the log."""
-    variances = trained.log.contexts.var(axis=0)
-    varying = variances[variances > 0.0]
-    # The step size is that for columns of variance 1, and a smaller one where variances are larger.
-    rate = AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
-    learner = AUCPolicy(epsilon=trained.epsilon, criterion=CRITERION, learning_rate=rate)
-    n_ads, n_context = trained.scorer.weights.shape
-    session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), trained.seed)
-    state: State = session.state
-    for ad in range(n_ads):
-        shown = trained.log.ads == ad
-        for sample, counts, chosen in (
-            (state.clicked, state.n_clicked, shown & (trained.log.rewards > 0)),
-            (state.unclicked, state.n_unclicked, shown & (trained.log.rewards <= 0)),
-        ):
-            rows = np.flatnonzero(chosen)
-            spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
-            sample[ad, : len(spread)], counts[ad] = trained.log.contexts[spread], len(rows)
-    fitted = state._replace(weights=trained.scorer.weights.copy(), thresholds=trained.scorer.thresholds.copy())
-    _, generator, learned, refused = session.snapshot()
-    session.restore(fitted, generator, learned, refused)
-    return session
+    def session(self) -> Session:
+        """Return an `auc_policy` session that chooses as the trained policy does, with samples of the log."""
+        variances = self.log.contexts.var(axis=0)
+        varying = variances[variances > 0.0]
+        # The step size is that for columns of variance 1, and a smaller one where variances are larger.
+        rate = AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
+        learner = AUCPolicy(epsilon=self.epsilon, criterion=CRITERION, learning_rate=rate)
+        n_ads, n_context = self.scorer.weights.shape
+        session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), self.seed)
+        state: State = session.state
+        for ad in range(n_ads):
+            shown = self.log.ads == ad
+            for sample, counts, chosen in (
+                (state.clicked, state.n_clicked, shown & (self.log.rewards > 0)),
+                (state.unclicked, state.n_unclicked, shown & (self.log.rewards <= 0)),
+            ):
+                rows = np.flatnonzero(chosen)
+                spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
+                sample[ad, : len(spread)], counts[ad] = self.log.contexts[spread], len(rows)
+        fitted = state._replace(weights=self.scorer.weights.copy(), thresholds=self.scorer.thresholds.copy())
+        _, generator, learned, refused = session.snapshot()
+        session.restore(fitted, generator, learned, refused)
+        return session
 
 
 class SavedPolicy(NamedTuple):
@@ -138,21 +127,8 @@ class SavedPolicy(NamedTuple):
         return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
 
 
-def save_policy(trained: TrainedPolicy, path: str | os.PathLike[str]) -> None:
-    """Save a trained policy with the names of its ads and columns.
-
-    Args:
-      trained: What `fit_policy` returned.
-      path: The file to write; the names of ads and columns also go to a file of the same name with `.json` behind it.
-    """
-    encoding = trained.encoding
-    notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
-    save(_session_of(trained), path, notes)
-    atomic_write(Path(f"{os.fspath(path)}.json"), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
-
-
 def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
-    """Load what `save_policy` wrote.
+    """Load what `TrainedPolicy.save` wrote.
 
     Args:
       path: The file.
@@ -166,7 +142,7 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     if session.problem.n_features > 0:
         raise InvalidInput(f"{file.name} is a ranker of items with features, not an ad policy")
     if "encoding" not in notes:
-        raise InvalidInput(f"{file.name} does not name its ads and columns; write it with save_policy")
+        raise InvalidInput(f"{file.name} does not name its ads and columns; write it with train_policy(…).save")
     encoding = Encoding.from_plain(notes["encoding"])
     if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
         raise InvalidInput(f"{file.name}: the numbers of ads and columns differ between its policy and its names")

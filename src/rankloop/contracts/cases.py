@@ -65,6 +65,13 @@ USUAL_PROBLEMS = (
 PROBLEM_VARIANTS: tuple[dict[str, Any], ...] = ({}, {"shown": 2}, {"depth": 2}, {"shown": 3, "depth": 1})
 
 
+class History(NamedTuple):
+    """The feedback of a few rounds, and the states before and after each."""
+
+    arrivals: list[Arrival]
+    states: list[Any]
+
+
 class Case(NamedTuple):
     """A learner and a problem that it accepts."""
 
@@ -95,17 +102,22 @@ class Case(NamedTuple):
         """Return the state after an arrival."""
         return self.learner.learn(state, arrival.query, arrival.decision, arrival.feedback)
 
+    def play(self, rounds: int = 12) -> History:
+        """Rank and learn for a few rounds, on lists of 2 to 5 items, with every kind of feedback in turn."""
+        rng, draws = default_rng(0), default_rng(1)
+        states, arrivals = [self.learner.init(self.problem)], []
+        for t in range(rounds):
+            query = self.query(2 + t % 4, rng)
+            decision = self.learner.rank(states[-1], query, draws)
+            for feedback in self.feedbacks(decision, rng):
+                arrivals.append(Arrival(query, decision, feedback))
+                states.append(self.learned(states[-1], copy.deepcopy(arrivals[-1])))
+        return History(arrivals, states)
+
     def feedbacks(self, decision: Decision[Any], rng: Generator) -> Iterator[Feedback]:
         """Yield one feedback of each kind that the learner accepts."""
         for kind in self.learner.accepts:
             yield _feedback_of(kind, self.problem, decision, rng)
-
-
-class History(NamedTuple):
-    """The feedback of a few rounds, and the states before and after each."""
-
-    arrivals: list[Arrival]
-    states: list[Any]
 
 
 def examples_of(cls: type) -> list[Any]:
@@ -159,24 +171,6 @@ def _feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Gen
     if kind is Reward:
         return Reward(float(rng.random() < 0.5))
     raise ContractViolation(f"accepts contains {kind}, which is not a class of feedback")
-
-
-def play_history(case: Case, rounds: int = 12) -> History:
-    """Rank and learn for a few rounds, on lists of 2 to 5 items, with every kind of feedback in turn.
-
-    Args:
-      case: The learner and the problem.
-      rounds: The number of rounds.
-    """
-    rng, draws = default_rng(0), default_rng(1)
-    states, arrivals = [case.learner.init(case.problem)], []
-    for t in range(rounds):
-        query = case.query(2 + t % 4, rng)
-        decision = case.learner.rank(states[-1], query, draws)
-        for feedback in case.feedbacks(decision, rng):
-            arrivals.append(Arrival(query, decision, feedback))
-            states.append(case.learned(states[-1], copy.deepcopy(arrivals[-1])))
-    return History(arrivals, states)
 
 
 def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from rankloop.contracts import cases
-from rankloop.contracts.cases import Case, ContractViolation, contract, play_history, require
+from rankloop.contracts.cases import Case, ContractViolation, contract, require
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build, spec_of
@@ -25,7 +25,7 @@ FEEDBACK_KINDS = {Relevances, Clicks, Preferred, Reward}
 @contract("copy before you write, `weights = state.weights.copy()`, and return a new state")
 def check_purity(case: Case) -> None:
     """Nothing that is handed in is changed, and no state is changed by what comes after it."""
-    history = play_history(case)
+    history = case.play()
     original = copy.deepcopy(history)
     rng = default_rng(3)
     for state, arrival in zip(history.states, history.arrivals, strict=False):
@@ -40,7 +40,7 @@ def check_purity(case: Case) -> None:
 @contract("keep nothing on `self` or in the module: what `learn` needs is in the state or in the receipt")
 def check_replay(case: Case) -> None:
     """A fresh copy of the recipe learns the same states from the same decisions and feedback."""
-    history, again = play_history(case), build(spec_of(case.learner))
+    history, again = case.play(), build(spec_of(case.learner))
     state = again.init(case.problem)
     for t, arrival in enumerate(history.arrivals):
         cases.require_same(state, history.states[t], f"replay differs after {t} arrivals at")
@@ -51,7 +51,7 @@ def check_replay(case: Case) -> None:
 @contract("draw in `rank` alone; what `learn` needs of the draws goes into the receipt")
 def check_no_draws_elsewhere(case: Case) -> None:
     """`learn`, `predict` and `log_prob` are functions: a second call returns the same."""
-    history = play_history(case)
+    history = case.play()
     state, arrival = history.states[-2], history.arrivals[-1]
     learner, query, answers = case.learner, arrival.query, list[tuple[Any, ...]]()
     for _ in range(3):
@@ -63,7 +63,7 @@ def check_no_draws_elsewhere(case: Case) -> None:
 @contract("learn from the decision and its receipt, not the present state; annotate `rank(...) -> Decision[Receipt]`")
 def check_late_feedback(case: Case) -> None:
     """Feedback that comes late, out of order, twice, or through JSON is accepted by any copy of the learner."""
-    history, order = play_history(case), default_rng(10)
+    history, order = case.play(), default_rng(10)
     again = build(spec_of(case.learner))
     for state in (history.states[0], history.states[-1]):
         for t in order.permutation(np.repeat(np.arange(len(history.arrivals)), 2)):

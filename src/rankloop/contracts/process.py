@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import default_rng
 
 import rankloop
-from rankloop.contracts.cases import Case, ContractViolation, cases_of, leaves, play_history, require_finite_state
+from rankloop.contracts.cases import Case, ContractViolation, cases_of, leaves, require_finite_state
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import Entry, lookup
@@ -64,7 +64,7 @@ def _forged_receipts(case: Case) -> Iterator[str]:
 
 def _hostile_states(case: Case) -> Iterator[str]:
     """Yield what goes wrong when a session of this learner is loaded with a state that was tampered with."""
-    state = play_history(case).states[-1]
+    state = case.play().states[-1]
     for change, hostile in _tampered(state):
         try:
             session = _restored(case, hostile)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, default_rng
 
 from rankloop.contracts import cases
-from rankloop.contracts.cases import Case, ContractViolation, contract, play_history, require
+from rankloop.contracts.cases import Case, ContractViolation, contract, require
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build
 from rankloop.core.types import Ints, Limit, Query
@@ -40,7 +40,7 @@ class CountingGenerator(Generator):
 @contract("return what `ranking_of(scores)` gives: all items, int64")
 def check_rankings(case: Case) -> None:
     """`rank` and `predict` give permutations of the items, also for one item, ties and equal rows."""
-    state, rng = play_history(case).states[-1], default_rng(5)
+    state, rng = case.play().states[-1], default_rng(5)
     for n_items in (1, 2, 5, 60):
         first, second = case.query(n_items, rng), case.query(n_items, rng)
         for query in (first, second._replace(features=np.zeros_like(second.features))):
@@ -55,7 +55,7 @@ def check_rankings(case: Case) -> None:
 def check_single_item(case: Case) -> None:
     """A single item has one ranking with probability 1, and learning from it leaves a finite state."""
     case = case if case.featured else case._replace(problem=case.problem._replace(n_items=1))
-    history = play_history(case, rounds=2)
+    history = case.play(rounds=2)
     rng = default_rng(0)
     query = case.query(1, rng)
     decision = case.learner.rank(history.states[-1], query, rng)
@@ -69,17 +69,15 @@ def check_single_item(case: Case) -> None:
 @contract("draw from the `rng` that `rank` is given, never from np.random or a generator of your own")
 def check_seeding(case: Case) -> None:
     """Equal seeds give equal rankings, whatever numpy's global generator does."""
-    first = play_history(case)
+    first = case.play()
     np.random.seed(7)  # noqa: NPY002 - a side effect of other code, which must not matter
-    cases.require_same(
-        tuple(first.arrivals), tuple(play_history(case).arrivals), "two runs with the same seed differ at"
-    )
+    cases.require_same(tuple(first.arrivals), tuple(case.play().arrivals), "two runs with the same seed differ at")
 
 
 @contract("take `rng.random(n)` once, whichever branch it goes, with an n that follows from the number of items")
 def check_fixed_draws(case: Case) -> None:
     """`rank` takes a number of doubles that depends on the query's shape only, and nothing but doubles."""
-    history, rng, counts = play_history(case), default_rng(4), set()
+    history, rng, counts = case.play(), default_rng(4), set()
     for state in (*history.states[:3], history.states[-1]):
         for seed in range(8):
             draws = CountingGenerator(seed)
@@ -92,7 +90,7 @@ def check_fixed_draws(case: Case) -> None:
 @contract("follow the draws of `rank`, over the seen part only (`seen_count`); nan where there is no closed form")
 def check_log_prob(case: Case) -> None:
     """exp(log_prob) is the probability of the seen part: it sums to 1 and matches how often `rank` shows it."""
-    history, rng = play_history(case), default_rng(6)
+    history, rng = case.play(), default_rng(6)
     for state in (history.states[0], history.states[-1]):
         query = case.query(3 if case.problem.shown is None else 4, rng)
         log_probs = _log_probs(case, state, query)
@@ -121,7 +119,7 @@ def check_renaming(case: Case) -> None:
     """Renumbered items are renumbered in `predict` and leave `log_prob` as it is, except for ties."""
     if not case.featured:
         return
-    state, rng = play_history(case, rounds=20).states[-1], default_rng(8)
+    state, rng = case.play(rounds=20).states[-1], default_rng(8)
     queries = [case.query(5, rng) for _ in range(4)]
     if all(np.array_equal(case.learner.predict(state, query), np.arange(5)) for query in queries):
         return  # All items are tied, and ties are sorted by item number.
@@ -144,7 +142,7 @@ def check_equal_rows(case: Case) -> None:
     if not case.featured:
         return
     rng = default_rng(9)
-    for state in play_history(case).states[-3:]:
+    for state in case.play().states[-3:]:
         query = case.query(2, rng)
         rows = np.array([0, 1, 0, 1, 1, 0])
         ranking = case.learner.predict(state, query._replace(features=query.features[rows].copy()))
@@ -165,7 +163,7 @@ def check_limit(case: Case) -> None:
         limited = case._replace(learner=build(spec, "learner"))
         check_fixed_draws(limited)
         check_log_prob(limited)
-        state, rng = play_history(limited).states[-1], default_rng(14)
+        state, rng = limited.play().states[-1], default_rng(14)
         for _ in range(50):
             query = limited.query(5, rng)
             shown, best = limited.learner.rank(state, query, rng).ranking, limited.learner.predict(state, query)

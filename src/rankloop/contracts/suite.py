@@ -150,22 +150,17 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutco
       entry: The registered learner.
       only: The names of contracts to try; all if empty.
     """
-    can_be_built = outcome_of(check_cases.name, entry)
+    can_be_built = _outcome_of(check_cases.name, entry)
     if can_be_built.failure is not None:
         yield can_be_built
         return
     for name in TRIALS:
         if not only or name in only:
-            yield can_be_built if name == check_cases.name else outcome_of(name, entry)
+            yield can_be_built if name == check_cases.name else _outcome_of(name, entry)
 
 
-def outcome_of(name: str, entry: Entry) -> ContractOutcome:
-    """Try a contract on every case of a learner, on its recipes or on its class, until it fails.
-
-    Args:
-      name: One of `TRIALS`.
-      entry: The registered learner.
-    """
+def _outcome_of(name: str, entry: Entry) -> ContractOutcome:
+    """Try a contract on every case of a learner, on its recipes or on its class, until it fails."""
     checked, subjects_of = TRIALS[name]
     outcome = ContractOutcome(name, checked.promise, checked.fix)
     subjects = subjects_of(entry)

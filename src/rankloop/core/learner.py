@@ -45,14 +45,8 @@ def best_ranking(features: Features, weights: Floats) -> Ints:
 
 
 @kernel
-def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
-    """Return the log-probability of a ranking for a learner that always shows `best`: 0, or −infinity.
-
-    Args:
-      best: The ranking that is shown.
-      ranking: The ranking to judge.
-      shown: The number of visible positions; negative: all.
-    """
+def _point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
+    """Return the log-probability of a ranking for a learner that always shows `best`: 0, or −infinity."""
     for position in range(seen_count(shown, len(best))):
         if best[position] != ranking[position]:
             return -np.inf
@@ -69,7 +63,7 @@ class GreedyLearner:
         return Decision(self._ranking(state, query), 0.0, ())
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return point_log_prob(self._ranking(state, query), ranking, state.shown)
+        return _point_log_prob(self._ranking(state, query), ranking, state.shown)
 
     def _ranking(self, state: Any, query: Query) -> Ints:
         return self.predict(state, query)

@@ -42,11 +42,10 @@ class Session:
 
     Examples:
       >>> from rankloop import Query, build
-      >>> from rankloop.core.types import clicks
       >>> session = Session(build("fair_pairs"), Problem(n_features=1))
       >>> query = Query.of([[0.1], [0.9]])
       >>> decision = session.rank(query)
-      >>> state = session.learn(query, decision, clicks([1]))
+      >>> state = session.learn(query, decision, Clicks([1], [1.0]))
       >>> session.learned
       1
     """

@@ -140,6 +140,15 @@ def student_quantile(p: float, degrees: float) -> float:
     return -size if p < 0.5 else size
 
 
+class MeanDifference(NamedTuple):
+    """A difference of two means, with an interval and a p-value that hold at any time."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
 class VariantSums(NamedTuple):
     """Sums over the users of one variant of a test: of what each brought, and of its square."""
 
@@ -157,14 +166,31 @@ class VariantSums(NamedTuple):
         """The variance between users."""
         return max(0.0, self.squares / self.users - self.mean**2) if self.users else 0.0
 
+    def minus(self, other: "VariantSums") -> MeanDifference | None:
+        """Compare what users of two variants bring on average; None while users are too few or all equal."""
+        if min(self.users, other.users) < MIN_USERS:
+            return None
+        difference = self.mean - other.mean
+        standard_error = sqrt(self.variance / self.users + other.variance / other.users)
+        if standard_error == 0.0:
+            return None
+        scale = (self.users + other.users) / TUNED_USERS
+        log_evidence = 0.5 * ((difference / standard_error) ** 2 * scale / (scale + 1) - log(scale + 1))
+        width = standard_error * _boundary(self.users + other.users)
+        return MeanDifference(difference, difference - width, difference + width, min(1.0, exp(-log_evidence)))
 
-class MeanDifference(NamedTuple):
-    """A difference of two means, with an interval and a p-value that hold at any time."""
+    def users_needed(self, other: "VariantSums", effect: float) -> float:
+        """Return how many users find a relative change of the other's mean with probability 0.8."""
+        size = abs(effect * other.mean)
+        if size == 0.0:
+            return inf
 
-    value: float
-    low: float
-    high: float
-    p_value: float
+        def is_enough(log_users: float) -> bool:
+            standard_error = sqrt(2 * (self.variance + other.variance) / exp(log_users))
+            return size >= standard_error * (_boundary(exp(log_users)) + POWER_Z_SCORE)
+
+        most = log(MAX_PLANNED_USERS)
+        return exp(_bisected(is_enough, most, log(2.0 * MIN_USERS))) if is_enough(most) else inf
 
 
 def sign_p_value(wins: int, losses: int) -> float:
@@ -192,44 +218,6 @@ def share_interval(wins: int, losses: int) -> tuple[float, float]:
         return _log_share_evidence(wins, losses, share) < -log(ERROR_PROBABILITY)
 
     return _bisected(is_possible, mode, 0.0), _bisected(is_possible, mode, 1.0)
-
-
-def compare_means(a: VariantSums, b: VariantSums) -> MeanDifference | None:
-    """Compare what users of two variants bring on average; None while users are too few or all equal.
-
-    Args:
-      a: The first variant.
-      b: The second variant.
-    """
-    if min(a.users, b.users) < MIN_USERS:
-        return None
-    difference, standard_error = a.mean - b.mean, sqrt(a.variance / a.users + b.variance / b.users)
-    if standard_error == 0.0:
-        return None
-    scale = (a.users + b.users) / TUNED_USERS
-    log_evidence = 0.5 * ((difference / standard_error) ** 2 * scale / (scale + 1) - log(scale + 1))
-    width = standard_error * _boundary(a.users + b.users)
-    return MeanDifference(difference, difference - width, difference + width, min(1.0, exp(-log_evidence)))
-
-
-def users_needed(a: VariantSums, b: VariantSums, effect: float) -> float:
-    """Return the number of users of both variants after which an effect is found with probability 0.8.
-
-    Args:
-      a: The first variant, whose variance is observed.
-      b: The second variant, whose mean is changed by the effect.
-      effect: Relative, as in 0.05.
-    """
-    size = abs(effect * b.mean)
-    if size == 0.0:
-        return inf
-
-    def is_enough(log_users: float) -> bool:
-        standard_error = sqrt(2 * (a.variance + b.variance) / exp(log_users))
-        return size >= standard_error * (_boundary(exp(log_users)) + POWER_Z_SCORE)
-
-    most = log(MAX_PLANNED_USERS)
-    return exp(_bisected(is_enough, most, log(2.0 * MIN_USERS))) if is_enough(most) else inf
 
 
 def _boundary(users: float) -> float:

@@ -140,27 +140,6 @@ class Limit(NamedTuple):
     keep_first: bool = False  # the best item stays first
 
 
-def relevances(items: ArrayLike, grades: ArrayLike) -> Relevances:
-    """Make `Relevances` from sequences.
-
-    Args:
-      items: Item numbers.
-      grades: One grade per item.
-    """
-    return Relevances(item_indices(items, "items"), finite_floats(grades, 1, "grades"))
-
-
-def clicks(items: Sequence[int] | Ints, weights: ArrayLike | None = None) -> Clicks:
-    """Make `Clicks` from sequences.
-
-    Args:
-      items: The numbers of the clicked items.
-      weights: One weight per click; None: 1 each.
-    """
-    indices = item_indices(items, "items")
-    return Clicks(indices, finite_floats(np.ones(len(indices)) if weights is None else weights, 1, "weights"))
-
-
 def item_indices(values: ArrayLike, name: str) -> Ints:
     """Return a one-dimensional int64 array.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from rankloop.bandits.ad_log import fit_reward_model, training_rows
+from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
@@ -198,7 +198,7 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
         # All rows count; where the method needs a reward model, a random half fits it and the other half counts.
         (policy, encoding), seed = target.policy, options.seed
         share = 0.5 if method in REWARD_MODEL_METHODS else 0.0
-        model = fit_reward_model(training_rows(log, encoding, seed, share)) if share else None
+        model = training_rows(log, encoding, seed, share).reward_model() if share else None
         policies = {target.called: policy}
 
         def watch(rows: int) -> None:

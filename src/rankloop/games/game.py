@@ -156,6 +156,20 @@ class Game:
         _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return np.asarray(np.argsort(np.argsort(first))[number.ravel()], dtype=np.int64)
 
+    def observable_terms(self, depth: int) -> Floats:
+        """Return the functionals of a distribution that feedback of this depth reveals, as (n_terms, n_relevances)."""
+        rows = [np.ones(len(self.relevances))]
+        for size in range(1, depth + 1):
+            for items in itertools.combinations(range(self.n_items), size):
+                for grades in itertools.product(range(1, self.max_grade + 1), repeat=size):
+                    rows.append((self.relevances[:, items] == grades).all(axis=1).astype(np.float64))
+        return np.array(rows)
+
+    def gap_between(self, first: Floats, second: Floats) -> float:
+        """Return the least loss of a ranking, summed over two distributions, against the best ranking of each."""
+        losses = self.loss @ np.column_stack((first, second))
+        return float((losses - losses.min(axis=0)).sum(axis=1).min())
+
     def action(self, ranking: Ints | list[int] | tuple[int, ...]) -> int:
         """Return the row of a ranking."""
         (row,) = np.flatnonzero((self.rankings == np.asarray(ranking)).all(axis=1))

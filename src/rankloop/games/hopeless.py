@@ -1,6 +1,5 @@
 """Two distributions over relevances that no feedback tells apart, though no ranking is best for both."""
 
-import itertools
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -66,37 +65,8 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
     return best
 
 
-def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
-    """Return the functionals of a distribution that feedback of this depth reveals, as (n_terms, n_relevances).
-
-    Args:
-      relevances: The grades of the items, one row per relevance.
-      depth: The number of top items whose grades come back.
-      max_grade: Grades are 0, 1, … up to this.
-    """
-    n_items = relevances.shape[1]
-    rows = [np.ones(len(relevances))]
-    for size in range(1, depth + 1):
-        for items in itertools.combinations(range(n_items), size):
-            for grades in itertools.product(range(1, max_grade + 1), repeat=size):
-                rows.append((relevances[:, items] == grades).all(axis=1).astype(np.float64))
-    return np.array(rows)
-
-
-def gap_between(game: Game, first: Floats, second: Floats) -> float:
-    """Return the least loss of a ranking, summed over both distributions, against the best ranking of each.
-
-    Args:
-      game: The game.
-      first: Probabilities of the relevances.
-      second: Other probabilities of the relevances.
-    """
-    losses = game.loss @ np.column_stack((first, second))
-    return float((losses - losses.min(axis=0)).sum(axis=1).min())
-
-
 def _widest(game: Game, depth: int, row: int) -> Twins:
-    observable, n = seen_probabilities(game.relevances, depth, game.max_grade), len(game.relevances)
+    observable, n = game.observable_terms(depth), len(game.relevances)
     result = import_extra("scipy.optimize").linprog(
         np.append(np.zeros(2 * n), -1.0),
         A_ub=np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss)))),
@@ -111,7 +81,7 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
     if result.status != 0:
         raise InvalidInput(f"the linear program of a pair of distributions could not be solved: {result.message}")
     first, second = (np.maximum(part, 0.0) / np.maximum(part, 0.0).sum() for part in (result.x[:n], result.x[n:-1]))
-    return Twins(game.relevances, first, second, gap_between(game, first, second))
+    return Twins(game.relevances, first, second, game.gap_between(first, second))
 
 
 @register("hopeless")

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from rankloop.core.checks import FiniteNumbers, Positive
-from rankloop.core.kernels import add_row, kernel, project, scores_of
+from rankloop.core.kernels import kernel, project, scores_of, weighted_rows
 from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
@@ -29,10 +29,7 @@ def _descend(
     weights: Floats, features: Features, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
     """Return the weights after one projected step, and the sum of the squared gradient norms."""
-    slope = np.zeros(len(weights))
-    for i in range(len(grad)):
-        if grad[i] != 0.0:
-            add_row(slope, features, i, grad[i])
+    slope = weighted_rows(features, grad)
     if adaptive:
         squares += np.sum(slope * slope)
         if squares > 0.0:

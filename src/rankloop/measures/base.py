@@ -15,7 +15,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
 from rankloop.measures import formulas
-from rankloop.measures.formulas import NO_CUTOFF, checked_offsets
+from rankloop.measures.formulas import NO_CUTOFF
 
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -26,6 +26,22 @@ def _checked_grades(relevance: ArrayLike, n_items: int, name: str) -> Floats:
     if len(grades) != n_items:
         raise InvalidInput(f"{name} and relevance must be equally long, got {n_items} and {len(grades)}")
     return grades
+
+
+def _checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
+    """Return offsets as an array: query q has the entries from offsets[q] to offsets[q + 1]."""
+    array = item_indices(offsets, "offsets")
+    if not len(array):
+        raise InvalidInput("offsets must hold one entry more than there are queries, got none")
+    is_wrong = np.diff(array, prepend=0) < 0
+    is_wrong[0], is_wrong[-1] = array[0] != 0, is_wrong[-1] or array[-1] != n_items
+    if is_wrong.any():
+        fault = int(is_wrong.argmax())
+        raise InvalidInput(
+            f"offsets must start at 0, never fall and end at the number of items, {n_items}; "
+            f"entry {fault} of {len(array)} is {array[fault]}"
+        )
+    return array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +86,7 @@ class RankedMeasure:
         """
         scores = finite_floats(scores, 1, "scores")
         grades = _checked_grades(relevance, len(scores), "scores")
-        borders = checked_offsets(offsets, len(scores))
+        borders = _checked_offsets(offsets, len(scores))
         rankings = formulas.rankings_of(scores, borders, self._options.cutoff)
         return self._many(rankings, grades, borders, np.diff(borders))
 
@@ -87,7 +103,7 @@ class RankedMeasure:
         """
         items = item_indices(rankings, "rankings")
         grades = _checked_grades(relevance, len(items), "rankings")
-        borders = checked_offsets(offsets, len(items))
+        borders = _checked_offsets(offsets, len(items))
         n_shown = np.diff(borders) if shown is None else item_indices(shown, "shown")
         if len(n_shown) != len(borders) - 1:
             raise InvalidInput(f"shown must have a number for each of {len(borders) - 1} queries, got {len(n_shown)}")

@@ -4,11 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
-from rankloop.core.types import Floats, Ints, item_indices
+from rankloop.core.types import Floats, Ints
 
 MAX_SELECTED_POSITIONS = 32  # up to this cutoff, selecting from a list twelve times as long is faster than sorting it
 MAX_COUNTED_GRADE = 64  # integer grades below this are sorted by counting
@@ -89,27 +88,6 @@ def _descending(grades: Floats) -> Floats:
             ideal[position] = grade
             position += 1
     return ideal
-
-
-def checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
-    """Return offsets as an array: query q has the entries from offsets[q] to offsets[q + 1].
-
-    Args:
-      offsets: One number more than there are queries.
-      n_items: The number of items of all queries.
-    """
-    array = item_indices(offsets, "offsets")
-    if not len(array):
-        raise InvalidInput("offsets must hold one entry more than there are queries, got none")
-    is_wrong = np.diff(array, prepend=0) < 0
-    is_wrong[0], is_wrong[-1] = array[0] != 0, is_wrong[-1] or array[-1] != n_items
-    if is_wrong.any():
-        fault = int(is_wrong.argmax())
-        raise InvalidInput(
-            f"offsets must start at 0, never fall and end at the number of items, {n_items}; "
-            f"entry {fault} of {len(array)} is {array[fault]}"
-        )
-    return array
 
 
 NO_CUTOFF = 2**62  # below the end of every list

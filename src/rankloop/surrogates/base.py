@@ -1,6 +1,6 @@
 """Parts that surrogates share: base classes for those that need all grades or a few, and the levels of grades."""
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +11,11 @@ from rankloop.core.types import Floats, Ints
 MAX_DIRECT_GRADE = 64  # Integral grades up to this are their own level; others are sorted first.
 
 
-class ListwiseSurrogate(ABC):
+class ListwiseSurrogate:
     """A convex surrogate whose gradient needs the grades of all items."""
 
     span: ClassVar[int | None] = None
-    convex: ClassVar[bool] = True
-
-    @abstractmethod
-    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
+    value_and_grad: Callable[..., tuple[float, Floats]]
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         """Return the gradient if all items are graded, else zeros."""
@@ -30,15 +26,11 @@ class ListwiseSurrogate(ABC):
         return self.value_and_grad(scores, relevance)[1]
 
 
-class SeparableSurrogate(ABC):
+class SeparableSurrogate:
     """A surrogate whose gradient is a sum over sets of `span` items, so that the grades of a few items are enough."""
 
     span: ClassVar[int | None] = 1
-    convex: ClassVar[bool] = True
-
-    @abstractmethod
-    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        """Return the loss and its gradient in the scores."""
+    value_and_grad: Callable[..., tuple[float, Floats]]
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         """Return the share of the graded items in the gradient."""

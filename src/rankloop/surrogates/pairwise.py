@@ -123,11 +123,6 @@ class MaxPair(ListwiseSurrogate):
 
     margin: Positive = 1.0
 
-    @property
-    def bounds(self) -> tuple[str, ...]:
-        """The measures M for which the value is at least 1 − M, however ties are broken."""
-        return ("nDCG", "nDCG@2", "AP") if self.margin >= 1.0 else ()
-
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return worst_pair(scores, relevance, self.margin)
 
@@ -241,13 +236,6 @@ class Slam(ListwiseSurrogate):
         check_at_least(1, cutoff=self.cutoff)
         if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):
             raise InvalidInput("AP has no cutoff, and its weights are all equal: leave out cutoff and within")
-
-    @property
-    def bounds(self) -> tuple[str, ...]:
-        """The measures M for which the value is at least 1 − M, however ties are broken."""
-        if self.margin < 1.0:
-            return ()
-        return (self.measure if self.cutoff is None else f"{self.measure}@{self.cutoff}",)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         cutoff = len(scores) if self.cutoff is None else self.cutoff

@@ -177,7 +177,6 @@ class SmoothDCG(SeparableSurrogate):
     """
 
     smoothing: Positive = 1.0
-    convex: ClassVar[bool] = False
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return _smoothed(scores, np.arange(len(scores)), relevance, self.smoothing)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.train import TrainedPolicy, fit_policy, save_policy
+from rankloop.bandits.train import CRITERION, TrainedPolicy, fit_rankers
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import Report
@@ -31,7 +31,7 @@ class PolicyTraining(NamedTuple):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the policy, with which ad and which column each number stands for."""
-        save_policy(self.trained, path)
+        self.trained.save(path)
 
     def __str__(self) -> str:
         log, encoding = self.trained.log, self.trained.encoding
@@ -88,7 +88,7 @@ def train_policy(
             f"{log.name}: none of the {len(rows.ads):,} rows to learn from was rewarded; the log is too small to "
             "train a policy"
         )
-    trained = fit_policy(rows, encoding, epsilon=epsilon, ranker=ranker, seed=seed)
+    trained = TrainedPolicy(encoding, fit_rankers(rows, ranker, CRITERION), rows, epsilon, seed)
     if share >= 1.0:
         return PolicyTraining(trained, None, log.name)
     policies = {TRAINED_POLICY: trained.policy}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rankloop import Decision, Relevances, register
-from rankloop.core.learner import best_ranking, check_receipt, point_log_prob, shown_or_all
+from rankloop.core.learner import _point_log_prob, best_ranking, check_receipt, shown_or_all
 
 print("whatever a module prints is no answer")
 
@@ -47,7 +47,7 @@ class TrustsItsReceipt:
         return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: Any, query: Any, ranking: Any) -> float:
-        return point_log_prob(self.predict(state, query), ranking, state.shown)
+        return _point_log_prob(self.predict(state, query), ranking, state.shown)
 
 
 @register("careful")

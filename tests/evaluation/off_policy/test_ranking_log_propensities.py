@@ -8,11 +8,12 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
-from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward, clicks
+from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward
 from rankloop.evaluation import RankingPolicy, position_probabilities, prefix_probabilities, shown_parts
 from rankloop.evaluation.off_policy.estimators import Estimate, Options
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_position
 from rankloop.evaluation.off_policy.sums import Sums
+from tests.feedback import clicks
 
 N_ITEMS = 4
 ORDERS = [np.array(order) for order in itertools.permutations(range(N_ITEMS))]

@@ -13,9 +13,10 @@ from rankloop import InvalidInput, Problem, Query, Ranker
 from rankloop.contracts.cases import _feedback_of, cases_of
 from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
-from rankloop.core.types import Rows, clicks
+from rankloop.core.types import Rows
 from rankloop.features.hashed_columns import hash_of
 from rankloop.learners.wrappers.hashed_weights import UPDATE_COUNTER, Hashed, _check_takes_rows, with_hashed
+from tests.feedback import clicks
 from tests.sparse_rows import to_array
 
 N_HASHED, N_DENSE = 32, 2

@@ -8,9 +8,10 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.core.registry import build
-from rankloop.core.types import Rows, clicks
+from rankloop.core.types import Rows
 from rankloop.learners.wrappers.hashed_weights import Hashed
 from rankloop.learners.wrappers.trusted_memory import TrustedMemory, _user_agreement
+from tests.feedback import clicks
 
 PRIOR_SQUARES = 100.0
 N_HASHED = 16  # columns 8 to 15 are memory

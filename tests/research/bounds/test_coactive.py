@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from rankloop import InvalidInput, Preferred, build, play
-from rankloop.core.types import Decision, Problem, Query, clicks
+from rankloop.core.types import Decision, Problem, Query
 from rankloop.learners.newton_pairs import NewtonPairs, Receipt
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import ThreePR
@@ -27,6 +27,7 @@ from research.bounds.coactive import (
     utilities,
     utility_regret,
 )
+from tests.feedback import clicks
 
 TRUE_WEIGHTS = np.array([1.0, -2.0, 0.5])
 T, R, W, A, XI = 400, 3.0, 2.0, 0.5, 0.1

@@ -10,7 +10,6 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.games.game import Game, measure_for
-from rankloop.games.hopeless import gap_between
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.surrogates.pointwise import normalised_gains as gains_of
 from research.games.calibration import (
@@ -67,7 +66,7 @@ def test_the_measure_itself_has_no_common_best_ranking(n_items, depth):
         np.array([float(world.get(tuple(map(int, row)), Fraction(0))) for row in game.relevances])
         for world in (pair.even, pair.odd)
     ]
-    assert gap_between(game, *worlds) > 1e-6
+    assert game.gap_between(*worlds) > 1e-6
     for world, exact in zip(worlds, (pair.even, pair.odd)):
         expected = world @ np.array([gains_of(row.astype(float)) for row in game.relevances])
         assert expected == pytest.approx([float(value) for value in normalised_gains(exact)])

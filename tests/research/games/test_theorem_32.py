@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
-from rankloop.games.hopeless import gap_between
 from research.games.theorem_32 import theorem_32
 from tests.games.brute_force import best_under
 
@@ -25,5 +24,5 @@ def test_the_pair_of_theorem_32() -> None:
     game = Game(measure=measure_for("nDCG"), n_items=3)
     assert [game.rankings[row].tolist() for row in best_under(game, pair.first)] == [[1, 0, 2]]
     assert sorted(game.rankings[row].tolist() for row in best_under(game, pair.second)) == [[2, 0, 1], [2, 1, 0]]
-    assert pair.gap == pytest.approx(gap_between(game, pair.first, pair.second))
+    assert pair.gap == pytest.approx(game.gap_between(pair.first, pair.second))
     assert 0 < pair.gap < twins("nDCG", 3, 1).gap

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.types import clicks
 from rankloop.engine import Here
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.learners.preference_perceptron import PreferencePerceptron
@@ -39,6 +38,7 @@ from research.papers.coactive.toy import (
 )
 from research.registry import Setting, everything, reproduce
 from research.verdicts import is_above
+from tests.feedback import clicks
 
 IDS = {f"coactive-{name}" for name in ("toy", "table-1", "ten", "warm", *range(1, 8))} | {"online-rankers"}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}

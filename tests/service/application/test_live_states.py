@@ -12,11 +12,11 @@ import pytest
 from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, build, register
-from rankloop.core.registry import unregister
 from rankloop.core.saved_session import save
 from rankloop.learners.fair_pairs import FairPairs
 from rankloop.service.application import live_states
 from rankloop.service.application.rebuild import replay_records
+from tests.registry_entries import unregister
 from tests.service.cases import Location, learn, rank, report, running
 from tests.service.processes import only_line, served
 

@@ -118,16 +118,6 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
     return enter
 
 
-def unregister(kind: str, category: str) -> None:
-    """Remove a kind from the registry.
-
-    Args:
-      kind: The kind.
-      category: Its category.
-    """
-    _of_class.pop(_entries.pop((category, kind)).cls, None)
-
-
 def entries(category: str | None = None) -> list[Entry]:
     """Return all entries, or those of a category, sorted by category and kind."""
     _import_waiting()

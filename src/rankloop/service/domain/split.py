@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rankloop.core.statistics import ERROR_PROBABILITY, VariantSums, compare_means, sign_p_value, users_needed
+from rankloop.core.statistics import ERROR_PROBABILITY, VariantSums, sign_p_value
 from rankloop.service.records import Ranked
 
 VARIANTS = ("a", "b")
@@ -85,7 +85,7 @@ class SplitCounts(msgspec.Struct):
     def _metric_result(self, metric: str, users_per_day: float) -> dict[str, Any]:
         """Return the means per user, their difference with its interval, and the days until an effect is found."""
         a, b = self.sums(metric)
-        difference, needed = compare_means(a, b), users_needed(a, b, PLANNED_EFFECT)
+        difference, needed = a.minus(b), a.users_needed(b, PLANNED_EFFECT)
         enough = min(a.users, b.users) > 0 and isfinite(needed)
         result = {
             "a": a.mean,
