@@ -11,19 +11,16 @@ from rankloop import data as datasets
 from rankloop.bandits import AUCRanker, threshold
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
-    cascade_ips,
-    clipped_ips,
-    direct_method,
+    Options,
     doubly_robust,
+    estimate,
     ips,
-    position_wise,
     pseudo_inverse,
+    rows_of,
     score_rankings,
     score_run,
     slate_weight,
     snips,
-    switch_dr,
-    whole_ranking,
 )
 from rankloop.games import advise, analyse, analyse_depths, twins
 from rankloop.interleaving import compare, credit, interleave, multileave
@@ -49,6 +46,11 @@ SETS = Dataset(ROWS, GRADES, np.array([0, 4, 8]), ("1", "2"))
 NAMES = ["f", "g", "h"]
 FEW = TreeSettings(n_trees=1, n_leaves=2)
 KINDS, ASKED = {"price": "number", "brand": "category"}, {"hour": "number"}
+
+
+def estimated(reward: Any, propensity: Any, target: Any, method: Any, **more: Any) -> Any:
+    limit, ndim = more.pop("limit", 1.0), more.pop("ndim", 1)
+    return estimate([rows_of(reward, propensity, target, **more, ndim=ndim)], method, Options(limit=limit))
 
 
 def learned(ranking: Any, items: Any, grades: Any) -> Any:
@@ -135,12 +137,12 @@ CALLS = {
     "credit": Call(credited, {"method": "team_draft", "items": np.array([1]), "weights": np.array([1.0])}),
     "compare": Call(compare, {"credits": [np.array([1.0, 0.0])], "first": 0, "second": 1}),
     **{f.__name__: Call(f, LOGGED) for f in (ips, snips)},
-    **{f.__name__: Call(f, BY_POSITION) for f in (cascade_ips, position_wise)},
-    "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_POSITION["reward"]}),
-    "clipped_ips": Call(clipped_ips, LOGGED | {"limit": 3.0}),
-    "direct_method": Call(direct_method, LOGGED | {"expected": TARGET}),
+    **{name: Call(estimated, BY_POSITION | {"method": name, "ndim": 2}) for name in ("cascade_ips", "position_wise")},
+    "clipped_ips": Call(estimated, LOGGED | {"method": "clipped_ips", "limit": 3.0}),
+    "direct_method": Call(estimated, LOGGED | {"method": "direct_method", "expected": TARGET}),
     "doubly_robust": Call(doubly_robust, LOGGED | {"predicted": TARGET, "expected": TARGET}),
-    "switch_dr": Call(switch_dr, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
+    "switch_dr": Call(estimated, LOGGED | {"method": "switch_dr", "limit": 1.5, "predicted": TARGET,
+                                           "expected": TARGET}),
     "ips, options": Call(ips, LOGGED | {"level": 0.9, "bound": "bernstein", "max_reward": 1.0, "seed": 0}),
     "pseudo_inverse": Call(pseudo_inverse, {"reward": REWARD, "weight": TARGET}),
     "slate_weight": Call(slate_weight, {"shown": [0, 1], "rankings": [[0, 1], [1, 0]], "logged": [0.5, 0.5],

@@ -88,7 +88,7 @@ FeatureColumns = Annotated[list[str] | None, log_option("--feature COLUMN", FEAT
 # Options of `train` and `train-clicks`.
 Loss = Annotated[str | None, option("--loss NAME", "A loss, as ordinal or list_net, or a measure: nDCG@10, ERU.")]
 Regularisation = Annotated[str, option("--regularisation NUMBERS", "Numbers separated by commas, or `path`.")]
-Trees = Annotated[str | None, option("--trees BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
+Trees = Annotated[Literal["lightgbm"] | None, option("--trees lightgbm", "Cross-fitted trees as a base score.")]
 TrainOut = Annotated[Path, option("--out FOLDER", "Folder for the model and its plot.")]
 
 

@@ -93,12 +93,12 @@ def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as
     path = out / "trees.json"
     out.mkdir(parents=True, exist_ok=True)
     trees.save(path)
-    lines = [f"{path}: {len(trees.boosters)} boosters of {trees.kind}, hash {trees.hash[:12]}…"]
+    lines = [f"{path}: {len(trees.boosters)} boosters, hash {trees.hash[:12]}…"]
     for name, value in measures.items():
         lines.append(f"{name:<8} {value:.4f}  (each query is scored by a booster that was trained without it)")
     if trees.columns:
         lines.append(f"features: {', '.join(f'{column.field} ({column.kind})' for column in trees.columns)}")
-    answer = {"trees": str(path), "hash": trees.hash, "kind": trees.kind, "boosters": len(trees.boosters)}
+    answer = {"trees": str(path), "hash": trees.hash, "boosters": len(trees.boosters)}
     show(as_json, answer | {"features": list(trees.names), "held_out": measures}, [*lines, TREES_HINT])
 
 

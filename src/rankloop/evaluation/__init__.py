@@ -3,17 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankloop.evaluation.off_policy.estimators import (
-    Estimate,
-    Options,
-    clipped_ips,
-    direct_method,
-    doubly_robust,
-    estimate,
-    ips,
-    snips,
-    switch_dr,
-)
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, doubly_robust, estimate, ips, snips
 from rankloop.evaluation.off_policy.ranking_log import (
     RankingPolicy,
     position_probabilities,
@@ -21,13 +11,7 @@ from rankloop.evaluation.off_policy.ranking_log import (
     session_rows,
     shown_parts,
 )
-from rankloop.evaluation.off_policy.slates import (
-    cascade_ips,
-    position_wise,
-    pseudo_inverse,
-    slate_weight,
-    whole_ranking,
-)
+from rankloop.evaluation.off_policy.slates import pseudo_inverse, slate_weight
 from rankloop.evaluation.off_policy.sums import Overlap
 from rankloop.evaluation.ranking.score import Scores, score_model, score_rankings, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
@@ -47,12 +31,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["ChoiceLog", "ChoiceRows", "Estimate", "Evaluation", "ListEstimate", "ListOptions", "Options", "Overlap"]
-__all__ += ["RankingPolicy", "Report", "Scores", "ShownPage", "cascade_ips", "clipped_ips", "direct_method"]
+__all__ += ["RankingPolicy", "Report", "Scores", "ShownPage"]
 __all__ += ["doubly_robust", "estimate", "evaluate", "evaluate_on_lists", "evaluate_on_rankings", "evaluate_pages"]
 __all__ += ["evaluate_policies", "evaluate_target", "ips"]
-__all__ += ["position_probabilities", "position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels"]
+__all__ += ["position_probabilities", "prefix_probabilities", "pseudo_inverse", "read_qrels"]
 __all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run", "score_session"]
-__all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "switch_dr", "verdict", "whole_ranking"]
+__all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "verdict"]
 
 # Imported when first used: a service that only ranks needs none of it, nor scipy's optimisers.
 _LATER = ("list_evaluation", "list_pages", "log_evaluation", "propensity_evaluation")

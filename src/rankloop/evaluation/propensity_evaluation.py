@@ -86,7 +86,7 @@ def evaluate_on_rankings(
         extremes = series.extremes._replace(heaviest=1.0, least_propensity=1.0)
         current.add(Series.of_weights(series.reward, np.ones(len(series.reward)))._replace(extremes=extremes))
         judged.add(series)
-    summed_positions = positions if method in ranking_log.SUMMED_METHODS else 1
+    summed_positions = positions if method in estimators.SUMMED_METHODS else 1
     estimates = {
         CURRENT: Estimate.of(current, "ips", options._replace(max_weight=1.0), summed_positions),
         name: Estimate.of(judged, method, options, summed_positions),

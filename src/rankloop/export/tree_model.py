@@ -14,7 +14,7 @@ from rankloop.core.extras import import_extra
 from rankloop.core.types import Floats
 from rankloop.training.trees.booster_file import NamedBooster
 from rankloop.training.trees.tree_columns import TreeColumn
-from rankloop.training.trees.tree_ranker import LIGHTGBM, TreeRanker
+from rankloop.training.trees.tree_ranker import TreeRanker
 
 SOLR_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
 N_CHECKED_ROWS = 400  # random items by which the nodes are compared with the library of the trees
@@ -119,7 +119,7 @@ class TreeModel(NamedTuple):
 
 
 def read_tree_model(path: Path) -> TreeModel:
-    """Read the trees of `rankloop train --trees`, LightGBM or XGBoost as nodes; an item gets the mean of all folds."""
+    """Read the trees of `rankloop train --trees` or LightGBM as nodes; an item gets the mean of all folds."""
     booster = NamedBooster(path.read_bytes(), ())
     ranker, n_features = booster.trees, booster.grown[0].n_features
     names = booster.grown[0].names or [f"feature_{i}" for i in range(n_features)]
@@ -127,9 +127,7 @@ def read_tree_model(path: Path) -> TreeModel:
     trees = [tree for text in ranker.boosters for tree in _nodes_of(text, ranker)]
     model = TreeModel(columns, tuple(trees))
     rows = _sample(model)
-    ours, theirs = model.scores(rows), ranker.scores(rows)
-    shift = float(np.mean(ours - theirs))  # a constant, such as XGBoost's base score, changes no order
-    if not np.allclose(ours - shift, theirs, rtol=MAX_RELATIVE_ERROR, atol=MAX_RELATIVE_ERROR):
+    if not np.allclose(model.scores(rows), ranker.scores(rows), rtol=MAX_RELATIVE_ERROR, atol=MAX_RELATIVE_ERROR):
         raise InvalidInput(f"{path.name}: its trees cannot be written node by node with the same scores")
     return model
 
@@ -169,15 +167,12 @@ class _OnnxTree:
 def _nodes_of(booster: Any, ranker: TreeRanker) -> Iterator[Any]:
     """Yield the trees of a booster, their leaves scaled so that all sum to the score."""
     share = 1.0 / (ranker.scale * len(ranker.texts))
-    if ranker.kind == LIGHTGBM:
-        dump = booster.dump_model()
-        share /= len(dump["tree_info"]) if dump.get("average_output") else 1
-        yield from (_lightgbm_node(tree["tree_structure"], share) for tree in dump["tree_info"])
-    else:
-        yield from (_xgboost_node(json.loads(tree), share) for tree in booster.get_dump(dump_format="json"))
+    dump = booster.dump_model()
+    share /= len(dump["tree_info"]) if dump.get("average_output") else 1
+    yield from (_node_of(tree["tree_structure"], share) for tree in dump["tree_info"])
 
 
-def _lightgbm_node(node: Mapping[str, Any], share: float) -> Any:
+def _node_of(node: Mapping[str, Any], share: float) -> Any:
     if "split_feature" not in node:
         return node["leaf_value"] * share
     is_category = node["decision_type"] == "=="
@@ -186,18 +181,8 @@ def _lightgbm_node(node: Mapping[str, Any], share: float) -> Any:
     missing_left = {"None": not is_category and threshold >= 0.0, "NaN": node["default_left"]}.get(node["missing_type"])
     if missing_left is None:
         raise InvalidInput("the trees take 0 as missing (zero_as_missing), which other formats cannot tell apart")
-    left, right = (_lightgbm_node(node[side], share) for side in ("left_child", "right_child"))
+    left, right = (_node_of(node[side], share) for side in ("left_child", "right_child"))
     return Split(node["split_feature"], threshold, codes, bool(missing_left) and not is_category, left, right)
-
-
-def _xgboost_node(node: Mapping[str, Any], share: float) -> Any:
-    if "leaf" in node:
-        return node["leaf"] * share
-    children = {child["nodeid"]: child for child in node["children"]}
-    threshold = float(np.nextafter(np.float32(node["split_condition"]), np.float32(-np.inf)))  # it compares by <
-    feature = int(node["split"].removeprefix("f"))
-    left, right = (_xgboost_node(children[node[side]], share) for side in ("yes", "no"))
-    return Split(feature, threshold, (), node["missing"] == node["yes"], left, right)
 
 
 def _leaf_of(node: Any, row: list[float]) -> float:

@@ -53,7 +53,7 @@ class BaseBody(Strict):
     weights: list[float] | None = None
     weight: float = 1.0  # the initial weight of the base score; 0: the base is only compared with
     model: str | None = None  # the name or hash of the model that computes the feature; a request may name a newer one
-    booster: bytes | None = None  # a file of LightGBM, XGBoost or `rankloop train --trees`, in base64
+    booster: bytes | None = None  # a file of LightGBM or `rankloop train --trees`, in base64
     kind: Literal["given_order"] | None = None  # requests have the items in the existing order
 
 

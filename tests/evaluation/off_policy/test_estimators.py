@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation import (
-    Options,
-    clipped_ips,
-    direct_method,
-    doubly_robust,
-    estimate,
-    ips,
-    rows_of,
-    snips,
-    switch_dr,
-)
+from rankloop.evaluation import Options, doubly_robust, estimate, ips, rows_of, snips
 from rankloop.evaluation.off_policy.sums import N_GROUPS
 
 CONTEXT = np.array([0.3, 0.7])
@@ -80,12 +70,13 @@ def test_hand_arithmetic():
     # weights are 0.5, 2 and 2
     assert ips(reward, propensity, target).value == pytest.approx((0.5 + 2) / 3)
     assert snips(reward, propensity, target).value == pytest.approx((0.5 + 2) / (0.5 + 2 + 2))
-    assert clipped_ips(reward, propensity, target, limit=1).value == pytest.approx((0.5 + 1) / 3)
-    assert direct_method(reward, propensity, target, expected=[0.1, 0.2, 0.6]).value == pytest.approx(0.3)
+    rows = rows_of(reward, propensity, target, [0.5, 0.5, 0.5], [0.1, 0.2, 0.6])
+    assert estimate([rows], "clipped_ips", Options(limit=1)).value == pytest.approx((0.5 + 1) / 3)
+    assert estimate([rows._replace(predicted=None)], "direct_method").value == pytest.approx(0.3)
     model = {"predicted": [0.5, 0.5, 0.5], "expected": [0.1, 0.2, 0.6]}
     robust = doubly_robust(reward, propensity, target, **model)
     assert robust.value == pytest.approx(0.3 + (0.5 * 0.5 - 2 * 0.5 + 2 * 0.5) / 3)
-    assert switch_dr(reward, propensity, target, **model, limit=1).value == pytest.approx(0.3 + (0.5 * 0.5) / 3)
+    assert estimate([rows], "switch_dr", Options(limit=1)).value == pytest.approx(0.3 + (0.5 * 0.5) / 3)
     found = ips(reward, propensity, target)
     assert found.effective_n == pytest.approx(4.5**2 / (0.25 + 4 + 4))
     assert found.current == pytest.approx(2 / 3)
@@ -157,7 +148,7 @@ def test_other_refusals():
     with pytest.raises(InvalidInput, match="level"):
         ips([1], [1], [1], level=95)
     with pytest.raises(InvalidInput, match="limit"):
-        clipped_ips([1], [1], [1], limit=0)
+        estimate([rows_of([1], [1], [1])], "clipped_ips", Options(limit=0))
 
 
 def test_one_row_has_no_bound_worth_having():

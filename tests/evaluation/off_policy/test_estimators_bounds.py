@@ -9,14 +9,10 @@ from scipy import stats
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import (
     Options,
-    cascade_ips,
-    clipped_ips,
-    direct_method,
     doubly_robust,
     estimate,
     evaluate_target,
     ips,
-    position_wise,
     pseudo_inverse,
     rows_of,
     snips,
@@ -191,8 +187,9 @@ def test_the_largest_weight_must_be_one(bound):
             ips(reward, HALF[100], HALF[100], bound=bound, max_weight=wrong)
     with pytest.raises(InvalidInput, match=r"max_weight = 0.001 must be the largest .* the log has 50"):
         ips(reward, np.full(100, 0.01), HALF[100], bound=bound, max_weight=0.001)
+    rows = rows_of(np.ones((2, 2)), [[0.5, 0.1], [0.5, 0.5]], np.full((2, 2), 0.5), ndim=2)
     with pytest.raises(InvalidInput, match="the log has 5"):  # per place, and whatever the sign
-        position_wise(np.ones((2, 2)), [[0.5, 0.1], [0.5, 0.5]], np.full((2, 2), 0.5), bound=bound, max_weight=3.0)
+        estimate([rows], "position_wise", Options(bound=bound, max_weight=3.0))
     with pytest.raises(InvalidInput, match="the log has 5"):
         pseudo_inverse([1.0, 0.0], [-5.0, 1.0], bound=bound, max_weight=3.0)
     assert ips(reward, HALF[100], HALF[100], bound=bound, max_weight=1.0).lower < 0.5
@@ -202,23 +199,24 @@ def test_the_largest_weight_must_be_one(bound):
 def test_the_range_holds_for_reward_models_and_positions(bound):
     reward, model = np.repeat([0.0, 1.0], 50), np.repeat([-50.0, 50.0], 50)
     with pytest.raises(InvalidInput, match=r"from -50.0 to 50.0"):
-        direct_method(reward, HALF[100], HALF[100], expected=model, bound=bound)
+        estimate([rows_of(reward, HALF[100], HALF[100], None, model)], "direct_method", Options(bound=bound))
     with pytest.raises(InvalidInput, match=r"to 1000.0"):
         doubly_robust(reward, HALF[100], HALF[100], predicted=model + 950, expected=reward, bound=bound)
-    for by_position in (position_wise, cascade_ips):
+    for by_position in ("position_wise", "cascade_ips"):
         rewards, half = np.tile(reward[:, None], 2), np.full((100, 2), 0.5)
         with pytest.raises(InvalidInput, match=r"to 100.0"):
-            by_position(100 * rewards, half, half, bound=bound)
+            estimate([rows_of(100 * rewards, half, half, ndim=2)], by_position, Options(bound=bound))
         with pytest.raises(InvalidInput, match=r"from -1.0"):
-            by_position(-rewards, half, half, bound=bound)
+            estimate([rows_of(-rewards, half, half, ndim=2)], by_position, Options(bound=bound))
     plain = ips(reward, HALF[100], HALF[100], bound=bound)
-    assert direct_method(reward, HALF[100], HALF[100], expected=reward, bound=bound).lower > plain.lower
+    rows = rows_of(reward, HALF[100], HALF[100], None, reward)
+    assert estimate([rows], "direct_method", Options(bound=bound)).lower > plain.lower
 
 
 def test_the_range_of_a_gain_over_rankings_adds_up_the_positions():
     """Summands from 0 to 2 · 2, rewards from 0 to 2: Hoeffding's width of their difference is 6 · √(ln 20 / 2n)."""
     half, rewards = np.full((50, 2), 0.5), np.ones((50, 2))
-    found = position_wise(rewards, half, half, bound="hoeffding")
+    found = estimate([rows_of(rewards, half, half, ndim=2)], "position_wise", Options(bound="hoeffding"))
     assert found.lower == pytest.approx(2 - 4 * math.sqrt(math.log(20) / 100))
     assert found.gain_lower == pytest.approx(-6 * math.sqrt(math.log(20) / 100))
 
@@ -235,9 +233,10 @@ def test_weights_beyond_numbers_are_refused(method):
 def test_long_rankings_of_unlikely_items_have_no_range():
     """The probability of 400 places is below the smallest number: a bound from the range says nothing."""
     tenth = np.full((3, 400), 0.1)
-    found = cascade_ips(np.zeros((3, 400)), tenth, tenth)
+    rows = rows_of(np.zeros((3, 400)), tenth, tenth, ndim=2)
+    found = estimate([rows], "cascade_ips")
     assert found.value == 0.0
-    assert cascade_ips(np.zeros((3, 400)), tenth, tenth, bound="hoeffding").lower == -math.inf
+    assert estimate([rows], "cascade_ips", Options(bound="hoeffding")).lower == -math.inf
 
 
 def test_settings_are_checked_before_the_log_is_read(tmp_path):
@@ -259,4 +258,4 @@ def test_settings_are_checked_before_the_log_is_read(tmp_path):
         with pytest.raises(InvalidInput, match=name):
             evaluate_target(ChoiceLog(path), "clipped_ips", wrong)
     with pytest.raises(InvalidInput, match="limit"):
-        clipped_ips([1.0], [1.0], [1.0], limit=math.nan)
+        estimate([rows_of([1.0], [1.0], [1.0])], "clipped_ips", Options(limit=math.nan))

@@ -10,15 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision, Preferred, Problem, Query, Reward
-from rankloop.evaluation import (
-    cascade_ips,
-    estimate,
-    position_wise,
-    pseudo_inverse,
-    session_rows,
-    slate_weight,
-    whole_ranking,
-)
+from rankloop.evaluation import estimate, pseudo_inverse, rows_of, session_rows, slate_weight
 
 N_ITEMS, POSITIONS = 4, 2
 SLATES = list(itertools.permutations(range(N_ITEMS), POSITIONS))
@@ -57,12 +49,14 @@ def conditionals(probabilities, slate):
     return [prefixes[k + 1] / prefixes[k] for k in range(POSITIONS)]
 
 
-def expectation(estimator, reward, probabilities_of):
+def expectation(method, reward, probabilities_of, ndim=2):
     """Σ over logged slates of probability · estimate from that one row."""
     total = 0.0
     for p, slate in zip(LOGGED, SLATES):
-        rewards = [[reward(slate, k) for k in range(POSITIONS)]]
-        total += p * estimator(rewards, probabilities_of(LOGGED, slate), probabilities_of(TARGET, slate)).value
+        rewards = [reward(slate, k) for k in range(POSITIONS)]
+        earned = [rewards] if ndim == 2 else [sum(rewards)]
+        rows = rows_of(earned, probabilities_of(LOGGED, slate), probabilities_of(TARGET, slate), ndim=ndim)
+        total += p * estimate([rows], method).value
     return total
 
 
@@ -81,10 +75,10 @@ def of_slate(probabilities, slate):
 @pytest.mark.parametrize("reward", [position_reward, prefix_reward, tangled_reward])
 def test_unbiased_exactly_where_promised(reward):
     right = truth(reward)
-    assert expectation(whole_ranking, reward, of_slate) == pytest.approx(right, abs=1e-12)
+    assert expectation("ips", reward, of_slate, ndim=1) == pytest.approx(right, abs=1e-12)
     for estimator, of, fits in (
-        (position_wise, by_position, reward is position_reward),
-        (cascade_ips, by_prefix, reward is not tangled_reward),
+        ("position_wise", by_position, reward is position_reward),
+        ("cascade_ips", by_prefix, reward is not tangled_reward),
     ):
         error = abs(expectation(estimator, reward, of) - right)
         assert error < 1e-12 if fits else error > 1e-3
@@ -133,7 +127,11 @@ def test_what_cannot_be_weighted_is_refused():
     with pytest.raises(InvalidInput, match="preferred order"):
         list(session_rows(known, [Arrival(query, decision, Preferred(np.arange(4)))]))
     with pytest.raises(InvalidInput, match="row 0: the propensity is 0"):
-        position_wise([[1.0, 0.0]], [[0.5, 0.0]], [[0.5, 0.5]])
+        rows_of([[1.0, 0.0]], [[0.5, 0.0]], [[0.5, 0.5]], ndim=2)
+    with pytest.raises(InvalidInput, match="cascade_ips needs a row of numbers"):
+        estimate([rows_of([1.0], [0.5], [0.5])], "cascade_ips")
+    with pytest.raises(InvalidInput, match="ips needs one of numbers"):
+        estimate([rows_of([[1.0]], [[0.5]], [[0.5]], ndim=2)], "ips")
     with pytest.raises(InvalidInput, match="sum to 1"):
         slate_weight((0, 1), SLATES, LOGGED * 2, TARGET, N_ITEMS)
     with pytest.raises(InvalidInput, match="max_weight"):

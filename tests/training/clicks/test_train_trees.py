@@ -141,14 +141,6 @@ def test_without_leaves_out_all_columns_of_a_text(tmp_path):
         train_click_trees(log, Schema({"item": "id"}), n_folds=2, settings=SMALL)
 
 
-def test_xgboost_gets_categories_as_hashed_counts(tmp_path):
-    pytest.importorskip("xgboost")
-    settings = TreeSettings(n_trees=20, n_leaves=4, learning_rate=0.2, kind="xgboost")
-    trees = train_click_trees(written_shop(tmp_path), n_folds=2, settings=settings)
-    good, bad = trees.scores_of_values([{"brand": brand, "title": "oak chair"} for brand in BRANDS[:2]])
-    assert good > bad
-
-
 def test_few_queries_make_fewer_folds(tmp_path):
     path = written(tmp_path, n_queries=6)
     trees = train_click_trees(path, position_bias=[1, 1 / 2, 1 / 3, 1 / 4], settings=SMALL)

@@ -47,13 +47,13 @@ def train(
     The workers read the parts; on a cluster only they need access to the folder or address. The fold of a query is a
     hash of its id, so it does not depend on the part.
 
-    With --trees the result is a file of cross-fitted boosters of LightGBM or XGBoost, whose score is the base of an
-    online learner (docs/guides/trees-in-the-loop.md). For clicks use train-clicks, for single choices train-policy.
+    With --trees the result is a file of cross-fitted boosters of LightGBM, whose score is the base of an online learner
+    (docs/guides/trees-in-the-loop.md). For clicks use train-clicks, for single choices train-policy.
     """
     if trees is not None:
         from rankloop.training.trees.tree_ranker import train_trees
 
-        boosters, measures = train_trees(data, kind=trees)
+        boosters, measures = train_trees(data)
         save_trees(boosters, measures, out, as_json)
         return
     from rankloop.engine import kept

@@ -82,11 +82,9 @@ def train_clicks(
         return
     if trees is not None:
         from rankloop.training.clicks.train import train_click_trees
-        from rankloop.training.trees import TreeSettings
 
         kinds = None if kinds is None else schema_without(kinds, without or ())
-        settings = TreeSettings(kind=trees)
-        boosters = train_click_trees(lists, kinds, features=features, position_bias=bias, settings=settings)
+        boosters = train_click_trees(lists, kinds, features=features, position_bias=bias)
         save_trees(boosters, {}, out, as_json)
         return
     schema_note = ""

@@ -20,8 +20,11 @@ from rankloop.logs.choice_log import ChoiceRows, rows_of
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
 RESAMPLES, AT_ONCE = 2000, 50
 Ends = tuple[float, float]  # lower and upper; each holds with the level asked for, by itself
-Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
+Method = Literal[
+    "ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr", "position_wise", "cascade_ips"
+]
 REWARD_MODEL_METHODS = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
+SUMMED_METHODS = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
 ROUNDING_TOLERANCE = 1e-9
 # The range of a summand per unit of reward, from the heaviest weight and the limit; by estimator.
 SPANS: dict[str, Callable[[float, float], float]] = {
@@ -129,14 +132,24 @@ class Options(NamedTuple):
 def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:
     """Estimate from a log that comes in pieces, in constant memory.
 
+    References:
+      Ionides (2008), Truncated Importance Sampling (clipped_ips); Wang, Agarwal and Dudík (2017), Optimal and Adaptive
+      Off-policy Evaluation in Contextual Bandits (switch_dr); Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen
+      (2018), Offline Evaluation of Ranking Policies with Click Models (position_wise); McInerney, Brost, Chandar,
+      Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate Recommendations (cascade_ips).
+
     Args:
-      pieces: The pieces, in any number.
-      method: The name of the estimator.
+      pieces: The pieces, in any number; for position_wise and cascade_ips with numbers by position (`ndim=2`).
+      method: The name of the estimator; `series_of` has the formulas.
       options: Level, bound and limits; see `Options`.
     """
     options, estimator = options or Options(), method_of(method)
     options.check(estimator)
-    return Estimate.of(Sums.of(series_of(rows, estimator, float(options.limit)) for rows in pieces), method, options)
+    sums, positions = Sums(), 1
+    for rows in pieces:
+        sums.add(series_of(rows, estimator, float(options.limit)))
+        positions = max((positions, *rows.reward.shape[1:]))
+    return Estimate.of(sums, method, options, positions)
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -155,23 +168,6 @@ def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: 
     return estimate([rows_of(reward, propensity, target)], "ips", Options(**options))
 
 
-def clipped_ips(
-    reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, limit: float, **options: Any
-) -> Estimate:
-    """Estimate by IPS with weights cut at `limit`, which is too low rather than too high, and far less noisy.
-
-    Reference: Ionides (2008), Truncated Importance Sampling.
-
-    Args:
-      reward: As of `ips`.
-      propensity: As of `ips`.
-      target: As of `ips`.
-      limit: The largest weight.
-      **options: Fields of `Options`.
-    """
-    return estimate([rows_of(reward, propensity, target)], "clipped_ips", Options(limit=limit, **options))
-
-
 def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Estimate by self-normalised IPS: Σ reward · weight / Σ weight. Its bounds are t (linearised) and bootstrap.
 
@@ -184,21 +180,6 @@ def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options
       **options: Fields of `Options`.
     """
     return estimate([rows_of(reward, propensity, target)], "snips", Options(**options))
-
-
-def direct_method(
-    reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, expected: ArrayLike, **options: Any
-) -> Estimate:
-    """Estimate by the reward model alone, (1/n) Σ expected: as good as the model, however large the log.
-
-    Args:
-      reward: As of `ips`.
-      propensity: As of `ips`.
-      target: As of `ips`.
-      expected: The reward model's mean under the target policy.
-      **options: Fields of `Options`.
-    """
-    return estimate([rows_of(reward, propensity, target, None, expected)], "direct_method", Options(**options))
 
 
 def doubly_robust(
@@ -226,33 +207,6 @@ def doubly_robust(
     return estimate([rows], "doubly_robust", Options(**options))
 
 
-def switch_dr(
-    reward: ArrayLike,
-    propensity: ArrayLike,
-    target: ArrayLike,
-    *,
-    predicted: ArrayLike,
-    expected: ArrayLike,
-    limit: float,
-    **options: Any,
-) -> Estimate:
-    """Estimate by doubly robust where the weight is at most `limit`, and by the model alone beyond.
-
-    Reference: Wang, Agarwal and Dudík (2017), Optimal and Adaptive Off-policy Evaluation in Contextual Bandits.
-
-    Args:
-      reward: As of `ips`.
-      propensity: As of `ips`.
-      target: As of `ips`.
-      predicted: As of `doubly_robust`.
-      expected: As of `doubly_robust`.
-      limit: The weight beyond which the model alone counts.
-      **options: Fields of `Options`.
-    """
-    rows = rows_of(reward, propensity, target, predicted, expected)
-    return estimate([rows], "switch_dr", Options(limit=limit, **options))
-
-
 def method_of(name: str) -> Method:
     """Return the estimator of this name."""
     if name not in get_args(Method):
@@ -260,20 +214,33 @@ def method_of(name: str) -> Method:
     return cast("Method", name)
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
-    """Return the summands of an estimator; w = target / propensity, q is the reward model.
+    """Return the summands of an estimator; w = target / propensity, q is the reward model, p a position of a ranking.
 
     ips: w·r.  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
     doubly_robust: Σ_a target(a)·q(a) + w·(r − q).  switch_dr: the same, with the correction only where w ≤ limit.
+    position_wise: Σ_p w_p·r_p.  cascade_ips: Σ_p (Π_{q ≤ p} w_q)·r_p.
 
     Args:
       rows: The rows.
       method: The name of the estimator.
       limit: The weight beyond which the estimator cuts or uses the model.
     """
-    weight, expected, predicted = rows.target / rows.propensity, rows.expected, rows.predicted
+    weight, propensity, expected, predicted = (
+        rows.target / rows.propensity,
+        rows.propensity,
+        rows.expected,
+        rows.predicted,
+    )
+    if (rows.reward.ndim == 2) != (method in SUMMED_METHODS):
+        raise InvalidInput(f"{method} needs {'a row' if rows.reward.ndim == 1 else 'one'} of numbers for each ranking")
     rewards = [rows.reward]
+    if method in SUMMED_METHODS:
+        if method == "cascade_ips":
+            weight, propensity = (np.cumprod(part, axis=1, dtype=np.float64) for part in (weight, propensity))
+        top, extremes = (weight * rows.reward).sum(axis=1), Extremes.of(weight, rewards, propensity)
+        return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), extremes)
     if method not in REWARD_MODEL_METHODS:
         top = (np.minimum(weight, limit) if method == "clipped_ips" else weight) * rows.reward
     elif expected is None or (predicted is None and method != "direct_method"):
@@ -285,7 +252,7 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
             trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
             top = expected + trusted * (rows.reward - predicted)
     bottom = weight if method == "snips" else np.ones(len(weight))
-    return Series(top, bottom, rows.reward, weight, Extremes.of(weight, rewards, rows.propensity))
+    return Series(top, bottom, rows.reward, weight, Extremes.of(weight, rewards, propensity))
 
 
 def _ends(sums: Sums, method: str, options: Options, positions: int) -> tuple[Ends, Ends]:

@@ -19,8 +19,8 @@ from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferr
 from rankloop.core.types import Rows as SparseRows
 from rankloop.engine import Engine, Here
 from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
-from rankloop.evaluation.off_policy.estimators import method_of, series_of
-from rankloop.evaluation.off_policy.slates import slate_series, slate_weight
+from rankloop.evaluation.off_policy.estimators import SUMMED_METHODS, method_of, series_of
+from rankloop.evaluation.off_policy.slates import slate_weight
 from rankloop.evaluation.off_policy.sums import Series
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
@@ -33,7 +33,6 @@ MAX_PIECE_ROWS = 4096  # rows at a time
 MAX_PIECE_RANKINGS = 1024
 MAX_LOADED_RANKERS = 4  # that a worker remembers
 BY_SCHEMA, BY_NUMBERS = "values by a schema", "plain numbers"
-SUMMED_METHODS = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
 BY_POSITION = (*SUMMED_METHODS, "pseudo_inverse")  # these need to know which policy drew a ranking
 LOCAL_ENGINE = Here()
 Entry = TypeVar("Entry")
@@ -330,7 +329,7 @@ def ranking_series(
                 reward[row, : len(entry.rewards)] = entry.rewards
                 probabilities[:, row, : len(entry.rewards)] = pair
             rows = rows_of(reward, probabilities[0], probabilities[1], first_row=first, ndim=2)
-            yield slate_series(rows, cascade=method == "cascade_ips")
+            yield series_of(rows, method_of(method), limit)
         else:
             logged, targeted = ([probabilities.prod() for probabilities in side] for side in zip(*judged))
             yield series_of(rows_of(totals, logged, targeted, first_row=first), method_of(method), limit)

@@ -1,6 +1,5 @@
-"""Estimators for whole rankings: what they would earn, from logged rankings and the clicks on their positions."""
+"""The pseudo-inverse estimator: what rankings would earn where only the sum over their positions is known."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,63 +8,10 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, rows_in, whole_number
-from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of
-from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Extremes, Series, Sums
-from rankloop.logs.choice_log import ChoiceRows, rows_of
+from rankloop.evaluation.off_policy.estimators import Estimate, Options
+from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
 
 MAX_ITEMS = 10_000
-
-
-def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Estimate by (1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p].
-
-    Unbiased when users judge every position for itself (the position-based model).
-    Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
-    with Click Models.
-
-    Args:
-      reward: One row per ranking, one column per position.
-      propensity: The probability of this item at this position in the log, whatever stands elsewhere.
-      target: The same under the target policy.
-      **options: Fields of `Options`.
-    """
-    return _by_position(rows_of(reward, propensity, target, ndim=2), "position_wise", options)
-
-
-def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Estimate by (1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q].
-
-    Unbiased when users read from the top (the cascade model), with far smaller weights than those of whole rankings.
-    Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
-    Recommendations with Sequential Reward Interactions.
-
-    Args:
-      reward: One row per ranking, one column per position.
-      propensity: The probability of each item in the log, given the items above it.
-      target: The same under the target policy.
-      **options: Fields of `Options`.
-    """
-    return _by_position(rows_of(reward, propensity, target, ndim=2), "cascade_ips", options)
-
-
-def _by_position(rows: ChoiceRows, method: str, options: dict[str, Any]) -> Estimate:
-    sums = Sums.of([slate_series(rows, cascade=method == "cascade_ips")])
-    return Estimate.of(sums, method, Options(**options), rows.reward.shape[1])
-
-
-def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """Estimate by IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity.
-
-    Assumes nothing about users, and needs far longer logs than the others.
-
-    Args:
-      reward: One row per ranking, one column per position.
-      propensity: The probability of the seen part in the log, one per ranking.
-      target: The same under the target policy.
-      **options: Fields of `Options`.
-    """
-    rows = rows_of(finite_floats(reward, 2, "reward").sum(axis=1), propensity, target)
-    return Estimate.of(Sums.of([series_of(rows, "ips", math.inf)]), "whole_ranking", Options(**options))
 
 
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
@@ -126,18 +72,3 @@ def _indicator(ranking: ArrayLike, n_items: int) -> Floats:
     mark = np.zeros(len(items) * n_items)
     mark[np.arange(len(items)) * n_items + items] = 1.0
     return mark
-
-
-@np.errstate(over="ignore", under="ignore", invalid="ignore")
-def slate_series(rows: ChoiceRows, cascade: bool) -> Series:
-    """Return the summands of `position_wise` or `cascade_ips`, one per ranking; its weight is the mean over positions.
-
-    Args:
-      rows: Rewards and probabilities by ranking and position.
-      cascade: The probabilities are those given the items above, and are multiplied.
-    """
-    weight, propensity = rows.target / rows.propensity, rows.propensity
-    if cascade:
-        weight, propensity = (np.cumprod(part, axis=1, dtype=np.float64) for part in (weight, propensity))
-    top, extremes = (weight * rows.reward).sum(axis=1), Extremes.of(weight, [rows.reward], propensity)
-    return Series(top, np.ones(len(top)), rows.reward.sum(axis=1), weight.mean(axis=1), extremes)

@@ -31,7 +31,6 @@ from rankloop.training.rank_bundle import session_of
 from rankloop.training.solution_path import BatchSolver, Fit, Progress
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees, fold_of
 from rankloop.training.trees.tree_columns import TreeColumn, encode_columns, tree_columns
-from rankloop.training.trees.tree_ranker import LIGHTGBM
 
 DEFAULT_BATCH, DEFAULT_PASSES = BatchSolver(), OnlinePasses()
 
@@ -219,7 +218,7 @@ def train_click_trees(
     """Cross-fit trees to the clicks of a log, each click weighted by its position bias.
 
     Every click puts its item above all others of its list, at its weight. All lists of a query are in one fold. Numbers
-    may have gaps. LightGBM splits categories by sets of values; texts, and categories of XGBoost, are hashed counts.
+    may have gaps. LightGBM splits categories by sets of values; texts are hashed counts.
 
     Args:
       log: A `ListLog`, or what `read_log` reads.
@@ -240,7 +239,7 @@ def train_click_trees(
         numbers = numeric_features(lists, features)
         columns, values = [TreeColumn(name) for name in numbers.names], numbers.values
     else:
-        columns = tree_columns(schema, lists.values, with_codes=settings.kind == LIGHTGBM)
+        columns = tree_columns(schema, lists.values)
         values = encode_columns(columns, lists.values)
     if position_bias is None:
         examined = click_weights.required_bias(click_weights.estimate_examined(click_weights.rows_of_log(lists)))

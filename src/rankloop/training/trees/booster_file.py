@@ -1,10 +1,10 @@
-"""The file of a booster: LightGBM's text, XGBoost's JSON, or a file of `rankloop train --trees`.
+"""The file of a booster: LightGBM's text, or a file of `rankloop train --trees`.
 
-The libraries do not check it: a wrong index makes them read memory outside a list or loop forever, and a wrong count
-ends the process. So a library gets only text that was read number by number, checked and written again here.
+LightGBM does not check it: a wrong index makes it read memory outside a list or loop forever, and a wrong count ends
+the process. So it gets only text that was read number by number, checked and written again here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -15,25 +15,23 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.training.trees.tree_columns import encode_columns, plain_number
-from rankloop.training.trees.tree_ranker import LIGHTGBM, XGBOOST, TreeRanker
+from rankloop.training.trees.tree_ranker import TreeRanker
 
 SPLIT_COLUMNS = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
 END_LINE = "end of trees"
 IS_CATEGORY, MAX_DECISION = 1, 15  # of a decision_type
 UNNAMED_PREFIX = "Column_"  # of features without a name in LightGBM
-IDENTITY_OBJECTIVES = ("rank:", "reg:squarederror", "reg:linear")  # their base score is added to the sum of the trees
-IsLeaf = Callable[[int], bool | None]
 
 
 class Grown(NamedTuple):
-    """A booster whose text is safe for a library, and its features; names where it has any."""
+    """A booster whose text is safe for LightGBM, and its features; names where it has any."""
 
     text: str
     n_features: int
     names: tuple[str, ...]
 
 
-def lightgbm_structure(text: str) -> Grown:
+def _checked_booster(text: str) -> Grown:
     """Check a model that LightGBM saved as text."""
     head, *blocks = text.split("\nTree=")
     if not blocks or f"\n{END_LINE}" not in blocks[-1]:
@@ -54,7 +52,7 @@ def lightgbm_structure(text: str) -> Grown:
     lines += ["average_output"] if "\naverage_output\n" in f"{head}\n" else []
     for number, block in enumerate(blocks):
         tree = _pairs(block.partition("\n")[2])
-        lines += ["", f"Tree={number}", *_lightgbm_tree(tree, n_features, f"tree {number}"), ""]
+        lines += ["", f"Tree={number}", *_checked_tree(tree, n_features, f"tree {number}"), ""]
     return Grown("\n".join([*lines, "", END_LINE, ""]), n_features, () if list(names) == columns else names)
 
 
@@ -65,7 +63,7 @@ def _pairs(block: str) -> dict[str, str]:
     return {key: value for key, _, value in lines}
 
 
-def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iterator[str]:
+def _checked_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iterator[str]:
     n_leaves, n_categorical = _count(tree.get("num_leaves", ""), where), _count(tree.get("num_cat", "0"), where)
     if tree.get("is_linear", "0") != "0":
         raise InvalidInput(f"{where} has linear leaves, which are not supported: grow it with linear_tree=false")
@@ -80,8 +78,9 @@ def _lightgbm_tree(tree: Mapping[str, str], n_features: int, where: str) -> Iter
         kinds, children = _whole(decisions, where), (_whole(left, where), _whole(right, where))
         if np.isnan(thresholds).any() or np.any((kinds < 0) | (kinds > MAX_DECISION)):
             raise InvalidInput(f"{where} has a split by no number")
-        _check_features(features, n_features, where)
-        _reachable_nodes(*children, lambda child: ~child < n_leaves if child < 0 else None, where)
+        if not np.all((features >= 0) & (features < n_features)):
+            raise InvalidInput(f"{where} uses a feature beyond the {n_features} of the model")
+        _check_tree(*children, n_leaves, where)
         thresholds = np.clip(thresholds, np.finfo(float).min, np.finfo(float).max)
         columns = (_whole(features, where), thresholds, kinds, *children)
         yield from (f"{name}={_join_numbers(column)}" for name, column in zip(SPLIT_COLUMNS, columns))
@@ -102,106 +101,19 @@ def _categories(tree: Mapping[str, str], chosen: Floats, n: int, where: str) -> 
     yield from (f"cat_boundaries={_join_numbers(borders)}", f"cat_threshold={_join_numbers(bits.astype(np.int64))}")
 
 
-def xgboost_structure(text: str) -> Grown:
-    """Check a model that XGBoost saved as JSON."""
-    try:
-        learner = msgspec.json.decode(text)["learner"]
-        model, booster = learner["learner_model_param"], learner["gradient_booster"]
-        n_features = _count(model["num_feature"], "num_feature")
-        if booster["name"] != "gbtree":
-            raise InvalidInput(f"it is a {booster['name']!r:.40} of XGBoost; a base is a gbtree")
-        outputs = max(_count(model.get(name, "1"), name) for name in ("num_class", "num_target"))
-        if outputs > 1:
-            raise InvalidInput(f"it gives {outputs} numbers per item; a base is one score")
-        grown = booster["model"]["trees"]
-        trees = [_xgboost_tree(tree, number, n_features, f"tree {number}") for number, tree in enumerate(grown)]
-        names = tuple(map(str, learner.get("feature_names") or ()))
-        shift = float(str(model["base_score"]).strip("[]"))  # added to the sum of the trees, unless it is transformed
-        if not str(learner["objective"]["name"]).startswith(IDENTITY_OBJECTIVES) or not np.isfinite(shift):
-            shift = 0.0
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidInput(f"the file was not written to the end, or is not JSON: {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"it is not a model of XGBoost: {type(error).__name__}: {error}") from None
-    if names and len(names) != n_features:
-        raise InvalidInput(f"it names {len(names)} of {n_features} features")
-    return Grown(msgspec.json.encode(_xgboost_model(trees, n_features, shift)).decode(), n_features, names)
-
-
-def _xgboost_model(trees: list[Any], n_features: int, shift: float) -> dict[str, Any]:
-    counts = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
-    grown = {"gbtree_model_param": counts, "tree_info": [0] * len(trees), "trees": trees}
-    grown["iteration_indptr"] = list(range(len(trees) + 1))
-    sizes = {"base_score": repr(shift), "boost_from_average": "1", "num_class": "0", "num_target": "1"}
-    learner = {
-        "attributes": {},
-        "feature_names": [],
-        "feature_types": [],
-        "gradient_booster": {"model": grown, "name": "gbtree"},
-        "learner_model_param": sizes | {"num_feature": str(n_features)},
-        "objective": {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
-    }
-    return {"learner": learner, "version": [2, 1, 0]}
-
-
-def _xgboost_tree(tree: Mapping[str, Any], number: int, n_features: int, where: str) -> dict[str, Any]:
-    n_nodes = _count(tree["tree_param"]["num_nodes"], where)
-    if _count(tree["tree_param"].get("size_leaf_vector", "0"), where) > 1:
-        raise InvalidInput(f"{where} gives several numbers per item; a base is one score")
-    if any(tree.get("split_type") or ()):
-        raise InvalidInput(f"{where} splits by categories, which are not supported: features come as numbers")
-    lists = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
-    left, right, features, conditions, default = (_column(tree[name], n_nodes, f"{where}, {name}") for name in lists)
-    children = _whole(left, where), _whole(right, where)
-    if n_nodes < 1 or np.any((children[0] == -1) != (children[1] == -1)):
-        raise InvalidInput(f"{where} has a node with one child, or none at all")
-    reached = np.zeros(n_nodes, dtype=bool)  # pruned nodes stay in the lists
-    reached[_reachable_nodes(*children, lambda child: child == -1 if child < 0 else None, where)] = True
-    splits = reached & (children[0] >= 0)
-    _check_features(features[splits], n_features, where)
-    if not np.isfinite(conditions[reached]).all():
-        raise InvalidInput(f"{where} has a leaf or a split that is not a finite number")
-    parents = np.full(n_nodes, 2**31 - 1)
-    for side in children:
-        parents[side[splits]] = np.flatnonzero(splits)
-    zeros = [0.0] * n_nodes
-    return {
-        "id": number,
-        "left_children": np.where(splits, children[0], -1).tolist(),
-        "right_children": np.where(splits, children[1], -1).tolist(),
-        "split_indices": np.where(splits, features, 0.0).astype(np.int64).tolist(),
-        "split_conditions": np.where(reached, conditions, 0.0).tolist(),
-        "default_left": (splits & (default != 0)).astype(np.int64).tolist(),
-        "split_type": [0] * n_nodes,
-        "parents": parents.tolist(),
-        **dict.fromkeys(("base_weights", "loss_changes", "sum_hessian"), zeros),
-        **{name: [] for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes")},
-        "tree_param": {"num_deleted": "0", "num_feature": str(n_features), "num_nodes": str(n_nodes)}
-        | {"size_leaf_vector": "1"},
-    }
-
-
-def _reachable_nodes(left: Ints, right: Ints, is_leaf: IsLeaf, where: str) -> list[int]:
-    """Return every node that can be reached from the first one."""
+def _check_tree(left: Ints, right: Ints, n_leaves: int, where: str) -> None:
+    """Raise unless all that the first node leads to are nodes, each once, and leaves."""
     children, reached, waiting = np.column_stack([left, right]).tolist(), {0}, [0]
     while waiting:
         for child in children[waiting.pop()]:
-            leaf = is_leaf(child)
-            if leaf is False or (leaf is None and (child >= len(children) or child in reached)):
+            is_leaf = child < 0
+            if (~child >= n_leaves) if is_leaf else (child >= len(children) or child in reached):
                 raise InvalidInput(
                     f"{where} is not a tree: a node leads to {child}, which does not exist or was reached already"
                 )
-            if leaf is None:
+            if not is_leaf:
                 reached.add(child)
                 waiting.append(child)
-    return sorted(reached)
-
-
-def _check_features(features: Floats, n_features: int, where: str) -> None:
-    if not np.all((features >= 0) & (features < n_features)):
-        raise InvalidInput(f"{where} uses a feature beyond the {n_features} of the model")
 
 
 def _numbers(tree: Mapping[str, str], name: str, n: int, where: str) -> Floats:
@@ -235,8 +147,7 @@ def _count(text: Any, where: str) -> int:
     return int(number)
 
 
-UBJ_START = b"{L"  # of the binary of XGBoost; JSON begins otherwise
-EXPECTED_FILE = "a base is what LightGBM's save_model, XGBoost's save_model (JSON) or `rankloop train --trees` writes"
+EXPECTED_FILE = "a base is what LightGBM's save_model or `rankloop train --trees` writes"
 
 
 def check_booster(content: bytes) -> None:
@@ -249,8 +160,6 @@ def check_booster(content: bytes) -> None:
 
 
 def _read_booster(content: bytes) -> TreeRanker:
-    if content.startswith(UBJ_START):
-        raise InvalidInput("this is XGBoost's binary format: save the model as JSON, booster.save_model('model.json')")
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -265,8 +174,6 @@ def _read_booster(content: bytes) -> TreeRanker:
         raise InvalidInput(f"this is not a booster file, or not all of it ({error}): {EXPECTED_FILE}") from None
     if isinstance(table, Mapping) and "boosters" in table:
         return TreeRanker.from_plain(table)
-    if isinstance(table, Mapping) and "learner" in table:
-        return TreeRanker((text,), (), kind=XGBOOST)
     if isinstance(table, Mapping) and "tree_info" in table:
         raise InvalidInput("this is what LightGBM's dump_model writes, which it cannot read again: use save_model")
     raise InvalidInput(f"this is not a booster file: {EXPECTED_FILE}")
@@ -286,9 +193,8 @@ class NamedBooster:
 
     @cached_property
     def grown(self) -> list[Grown]:
-        """The boosters of the file, checked for a library; all on the same features."""
-        check = lightgbm_structure if self._unchecked.kind == LIGHTGBM else xgboost_structure
-        structures = [check(text) for text in self._unchecked.texts]
+        """The boosters of the file, checked for LightGBM; all on the same features."""
+        structures = [_checked_booster(text) for text in self._unchecked.texts]
         if len({(structure.n_features, structure.names) for structure in structures}) != 1:
             raise InvalidInput("its boosters were grown on different features")
         return structures
@@ -298,7 +204,7 @@ class NamedBooster:
         """The checked boosters as one score."""
         file = self._unchecked
         texts = [structure.text for structure in self.grown]
-        trees = TreeRanker(texts, sorted(file.query_ids), file.scale, file.kind, file.columns)
+        trees = TreeRanker(texts, sorted(file.query_ids), file.scale, file.columns)
         _ = trees.boosters  # raises now if the library is missing
         return trees
 

@@ -30,7 +30,7 @@ class TreeColumn(NamedTuple):
     field: str
     kind: str = NUMBER  # number, date (in days since 1970), category or words
     values: tuple[str, ...] = ()  # of a category, whose numbers are their positions here; any other is missing
-    n_buckets: int = 0  # columns that count hashed words, or hashed categories; 0 for one column
+    n_buckets: int = 0  # columns that count hashed words; 0 for one column
 
     @property
     def width(self) -> int:
@@ -55,10 +55,8 @@ class TreeColumn(NamedTuple):
         counts = np.full((len(values), self.n_buckets), np.nan)
         for row, value in enumerate(values):
             if value is not None:
-                tokens = words_of(str(value)) if self.kind == WORDS else _category(value)
-                counts[row] = np.bincount(
-                    [hash_of(self.field, token) % self.n_buckets for token in tokens], minlength=self.n_buckets
-                )
+                buckets = [hash_of(self.field, word) % self.n_buckets for word in words_of(str(value))]
+                counts[row] = np.bincount(buckets, minlength=self.n_buckets)
         return counts
 
     def _number(self, value: Any, codes: Mapping[str, float]) -> float:
@@ -84,25 +82,24 @@ class TreeColumn(NamedTuple):
         return column
 
 
-def tree_columns(schema: Schema, values: Mapping[str, Sequence[Any]], *, with_codes: bool) -> list[TreeColumn]:
+def tree_columns(schema: Schema, values: Mapping[str, Sequence[Any]]) -> list[TreeColumn]:
     """Return the columns of the item fields of a schema; ids, vectors and counters have none.
 
     Args:
       schema: The kinds of the fields.
       values: By field, from which the values of categories are taken.
-      with_codes: One column of codes for a category; else its values are hashed like words.
     """
     columns = []
     for name, field in schema.features.items():
         kind = COLUMN_KINDS.get(spec_of(build(field, "field"))["kind"])
         if kind is None or name not in values:
             continue
-        if kind == CATEGORY and with_codes:
+        if kind == CATEGORY:
             counts = Counter(token for value in values[name] for token in _category(value)[:1])
             frequent = sorted(value for value, _ in counts.most_common(MAX_CODES))
             columns.append(TreeColumn(name, kind, tuple(frequent)))
         else:
-            columns.append(TreeColumn(name, kind, n_buckets=N_BUCKETS if kind in (CATEGORY, WORDS) else 0))
+            columns.append(TreeColumn(name, kind, n_buckets=N_BUCKETS if kind == WORDS else 0))
     if not columns:
         raise InvalidInput(f"trees need numbers, flags, dates, categories or texts, not {', '.join(schema.features)}")
     return columns

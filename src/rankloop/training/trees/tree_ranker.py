@@ -1,4 +1,4 @@
-"""Gradient-boosted trees as a base score: a LightGBM or XGBoost ranker, cross-fitted, identified by a hash.
+"""Gradient-boosted trees as a base score: a LightGBM ranker, cross-fitted, identified by a hash.
 
 A booster is better on the queries that it was trained on, and a learner that continues from its score would trust it
 too much. So one booster is fitted without each fold of the queries, which scores them; other queries get the mean.
@@ -31,13 +31,7 @@ MAX_GRADE = 31  # LightGBM's table of gains ends there
 N_FOLDS, FILE_FORMAT = 5, 1
 TREE_MEASURES = ("nDCG@5", "nDCG@10", "AP")
 NO_OPTIONS: Mapping[str, Any] = {}
-LIGHTGBM, XGBOOST = "lightgbm", "xgboost"
-BOOSTER_KINDS = (LIGHTGBM, XGBOOST)
-LIBRARY_NAMES = {LIGHTGBM: "LightGBM", XGBOOST: "XGBoost"}
-INSTALL_ADVICE = {
-    LIGHTGBM: "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'",
-    XGBOOST: "these trees need XGBoost, which is not installed: pip install xgboost-cpu",
-}
+BOOSTER_KIND = "lightgbm"
 
 
 class TreeSettings(NamedTuple):
@@ -48,8 +42,7 @@ class TreeSettings(NamedTuple):
       n_leaves: The largest number of leaves of a tree.
       learning_rate: Of the boosting.
       threads: That train.
-      options: Further parameters of LightGBM or XGBoost.
-      kind: "lightgbm" or "xgboost".
+      options: Further parameters of LightGBM.
     """
 
     n_trees: int = 200
@@ -57,19 +50,12 @@ class TreeSettings(NamedTuple):
     learning_rate: float = 0.05
     threads: int = 1
     options: Mapping[str, Any] = NO_OPTIONS
-    kind: str = LIGHTGBM
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of LightGBM or XGBoost; equal data give equal trees."""
-        if self.kind not in BOOSTER_KINDS:
-            raise InvalidInput(f"trees are grown by {' or '.join(BOOSTER_KINDS)}, not by {self.kind!r}")
+        """Return the parameters of LightGBM; equal data give equal trees."""
         for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
             whole_number(getattr(self, name), name, least)
         check_positive(learning_rate=self.learning_rate)
-        if self.kind == XGBOOST:
-            fixed = {"objective": "rank:ndcg", "tree_method": "hist", "grow_policy": "lossguide", "seed": 0}
-            grown = {"max_leaves": self.n_leaves, "max_depth": 0, "eta": self.learning_rate, "nthread": self.threads}
-            return {**fixed, **grown, "verbosity": 0, "ndcg_exp_gain": True, **self.options}
         grown = {"num_leaves": self.n_leaves, "learning_rate": self.learning_rate, "num_threads": self.threads}
         fixed = {"objective": "lambdarank", "deterministic": True, "force_row_wise": True, "verbosity": -1, "seed": 0}
         return {**fixed, **grown, **self.options}
@@ -83,11 +69,9 @@ class TreeRanker:
         texts: Sequence[str],
         query_ids: Sequence[str],
         scale: float = 1.0,
-        kind: str = LIGHTGBM,
         columns: Sequence[TreeColumn] = (),
     ) -> None:
-        self.texts = tuple(texts)  # of the boosters, as LightGBM or XGBoost (JSON) writes them
-        self.kind = kind
+        self.texts = tuple(texts)  # of the boosters, as LightGBM writes them
         self.columns = tuple(columns)  # the features by name, where they have any
         self.query_ids = frozenset(query_ids)  # of the training data
         self.scale = scale  # by which the scores of the boosters are divided
@@ -104,33 +88,25 @@ class TreeRanker:
 
     @cached_property
     def boosters(self) -> list[Any]:
-        """The boosters, loaded by their library."""
-        library, refused = _library(self.kind)
+        """The boosters, loaded by LightGBM."""
+        lightgbm = _lightgbm()
         try:
-            if self.kind == LIGHTGBM:
-                return [library.Booster(model_str=text) for text in self.texts]
-            boosters = [library.Booster({"nthread": 1}) for _ in self.texts]
-            for booster, text in zip(boosters, self.texts):
-                booster.load_model(bytearray(text.encode()))
-            return boosters
-        except refused as error:
-            raise InvalidInput(f"these are not trees of {LIBRARY_NAMES[self.kind]}: {error}") from None
+            return [lightgbm.Booster(model_str=text) for text in self.texts]
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidInput(f"these are not trees of LightGBM: {error}") from None
 
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
         """Return the base score of each row, of a training query by the booster without it; NaN is a missing value."""
         rows = real_numbers(features, "features")
         if rows.ndim != 2 or np.isinf(rows).any():
             raise InvalidInput(f"features must be rows of numbers, NaN where one is missing, got {rows.shape}")
-        width = self.boosters[0].num_features() if self.kind == XGBOOST else self.boosters[0].num_feature()
+        width = self.boosters[0].num_feature()
         if rows.shape[1] != width:
             raise InvalidInput(f"the trees were grown on {width} features, got {rows.shape[1]}")
         boosters = self.boosters
         if query_id in self.query_ids:
             boosters = [self.boosters[fold_of(query_id, len(self.boosters))]]
-        if self.kind == XGBOOST:
-            scores = [np.asarray(booster.inplace_predict(rows, predict_type="margin"), float) for booster in boosters]
-        else:
-            scores = [np.asarray(booster.predict(rows, raw_score=True, num_threads=1)) for booster in boosters]
+        scores = [np.asarray(booster.predict(rows, raw_score=True, num_threads=1)) for booster in boosters]
         return np.asarray(np.mean(scores, axis=0) / self.scale)
 
     def scores_of_values(self, rows: Sequence[Mapping[str, Any]], query_id: str = "") -> Floats:
@@ -166,10 +142,10 @@ class TreeRanker:
             if table["format"] != FILE_FORMAT:
                 raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FILE_FORMAT}")
             texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
-            kind, columns = table.get("kind", LIGHTGBM), tuple(map(TreeColumn.from_plain, table.get("features", ())))
-            if kind not in BOOSTER_KINDS:
-                raise InvalidInput(f"{path} holds trees of the unknown kind {kind!r:.40}")
-            loaded = cls(tuple(texts), tuple(query_ids), scale, kind, columns)
+            if table.get("kind", BOOSTER_KIND) != BOOSTER_KIND:
+                raise InvalidInput(f"{path} holds trees of {table['kind']!r:.40}; this version reads {BOOSTER_KIND}")
+            columns = map(TreeColumn.from_plain, table.get("features", ()))
+            loaded = cls(tuple(texts), tuple(query_ids), scale, tuple(columns))
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -181,8 +157,6 @@ class TreeRanker:
     def _content(self) -> bytes:
         table: dict[str, Any] = {"format": FILE_FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids)}
         table["boosters"] = self.texts
-        if self.kind != LIGHTGBM:
-            table["kind"] = self.kind
         if self.columns:
             table["features"] = [column.to_plain() for column in self.columns]
         return json.dumps(table, ensure_ascii=False).encode()
@@ -197,7 +171,7 @@ def fit_trees(
     names: Sequence[str] = (),
     columns: Sequence[TreeColumn] = (),
 ) -> TreeRanker:
-    """Cross-fit a LambdaMART ranker, by LightGBM or XGBoost, to the grades of a data set.
+    """Cross-fit a LambdaMART ranker of LightGBM to the grades of a data set.
 
     The fold of a query depends on its id only, so that a refit with more queries keeps the folds. The score is scaled
     to a standard deviation of 1 inside a query.
@@ -225,7 +199,7 @@ def fit_trees(
         raise InvalidInput(f"{len(item_weights)} weights for {len(grades)} items")
     if np.any(item_weights < 0.0):
         raise InvalidInput("a weight is below 0")
-    library, refused = _library(settings.kind)
+    lightgbm = _lightgbm()
     per_feature = [column for column in columns for _ in range(column.width)]
     categories = [position for position, column in enumerate(per_feature) if column.values]
     folds = np.array([fold_of(id, n_folds) for id in dataset.query_ids])
@@ -235,37 +209,24 @@ def fit_trees(
             raise InvalidInput(f"{len(set(dataset.query_ids))} queries are too few for {n_folds} folds")
         rows, sizes = fold_of_row != fold, dataset.sizes[folds != fold]
         try:
-            if settings.kind == XGBOOST:  # which weighs queries: a query has the mean weight of its items
-                matrix = library.DMatrix(dataset.features[rows], grades[rows])
-                matrix.set_group(sizes)
-                starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-                matrix.set_weight(np.add.reduceat(item_weights[rows], starts) / np.maximum(sizes, 1))
-                booster = library.train(parameters, matrix, settings.n_trees)
-                texts.append(bytes(booster.save_raw("json")).decode())
-            else:
-                options: Any = {"weight": item_weights[rows], "group": sizes, "categorical_feature": categories}
-                table = library.Dataset(dataset.features[rows], grades[rows], **options)
-                texts.append(str(library.train(parameters, table, settings.n_trees).model_to_string()))
-        except refused as error:
-            raise InvalidInput(f"{LIBRARY_NAMES[settings.kind]} cannot fit this: {error}") from None
-    scores = TreeRanker(texts, dataset.query_ids, kind=settings.kind).scores_of(dataset)
+            options: Any = {"weight": item_weights[rows], "group": sizes, "categorical_feature": categories}
+            table = lightgbm.Dataset(dataset.features[rows], grades[rows], **options)
+            texts.append(str(lightgbm.train(parameters, table, settings.n_trees).model_to_string()))
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
+    scores = TreeRanker(texts, dataset.query_ids).scores_of(dataset)
     means = np.add.reduceat(scores, dataset.offsets[:-1]) / dataset.sizes
     spread = float(np.std(scores - np.repeat(means, dataset.sizes)))
-    return TreeRanker(texts, dataset.query_ids, spread if spread > 0.0 else 1.0, settings.kind, columns)
+    return TreeRanker(texts, dataset.query_ids, spread if spread > 0.0 else 1.0, columns)
 
 
-def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[TreeRanker, dict[str, float]]:
-    """Cross-fit trees to a LETOR file, and return them with the mean of each measure, by boosters without the query.
-
-    Args:
-      path: The file, also in the data folder.
-      kind: "lightgbm" or "xgboost".
-    """
+def train_trees(path: str | os.PathLike[str]) -> tuple[TreeRanker, dict[str, float]]:
+    """Cross-fit trees to a LETOR file, and return them with the mean of each measure, by boosters without the query."""
     file = given_path(os.fspath(path))
     if file.is_dir():
         raise InvalidInput(f"{path} is a folder: trees take one LETOR file, which is cut into folds by itself")
     dataset = read_letor(file)
-    trees = fit_trees(dataset, settings=TreeSettings(kind=kind))
+    trees = fit_trees(dataset)
     scores = trees.scores_of(dataset)
     values = {name: parse_measure(name).of_scores(scores, dataset.relevance, dataset.offsets) for name in TREE_MEASURES}
     return trees, {name: mean_of(each) for name, each in values.items()}
@@ -281,10 +242,10 @@ def fold_of(query_id: str, n_folds: int) -> int:
     return zlib.crc32(query_id.encode()) % n_folds
 
 
-def _library(kind: str) -> tuple[Any, type[Exception]]:
-    """Import LightGBM or XGBoost, and return it with its error, or raise an error that says how to install it."""
+def _lightgbm() -> Any:
+    """Import LightGBM, or raise an error that says how to install it."""
     try:
-        library = __import__(kind)
+        import lightgbm
     except ImportError:
-        raise InvalidInput(INSTALL_ADVICE[kind]) from None
-    return library, library.basic.LightGBMError if kind == LIGHTGBM else library.core.XGBoostError
+        raise InvalidInput("trees need LightGBM, which is not installed: pip install 'rankloop[trees]'") from None
+    return lightgbm
