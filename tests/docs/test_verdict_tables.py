@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.games import Game, analyse_depths, twins
+from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
 from tests.games.brute_force import best_under
+from tests.games.cases import analyse_depths
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-can-be-learned.md"
 LETTERS = {"hopeless": "n", "two_thirds": "s", "sqrt": "f"}

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pytest
 
+from rankloop import games
 from rankloop.core.registry import entries, register
+from rankloop.games import Analysis, analysis
+from rankloop.games.certificate import Thresholds
+from rankloop.games.enumeration import thresholds_of
 from tests.registry_entries import unregister
 
 CUTOFFS = ("", "@1", "@2")
@@ -62,3 +68,30 @@ def registering() -> Iterator[type[Invented]]:
     """Register `Invented` for a while, as a user would."""
     yield register("Invented", category="measure")(Invented)
     unregister("Invented", "measure")
+
+
+def analyse(
+    measure: Any, n_items: int, depth: int | None = 1, max_grade: int = 1, closed_forms: bool = True
+) -> Analysis:
+    """Analyse a depth, without formulas if they are to be compared with the enumeration."""
+    with _formulas(closed_forms):
+        return games.analyse(measure, n_items, depth, max_grade)
+
+
+def analyse_depths(measure: Any, n_items: int, max_grade: int = 1, closed_forms: bool = True) -> list[Analysis]:
+    """Analyse every depth, without formulas if they are to be compared with the enumeration."""
+    with _formulas(closed_forms):
+        return games.analyse_depths(measure, n_items, max_grade)
+
+
+@contextmanager
+def _formulas(used: bool) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if not used:
+            patch.setattr(analysis, "_thresholds", _enumerated)
+        yield
+
+
+@functools.cache
+def _enumerated(measure: Any, n_items: int, max_grade: int) -> Thresholds:
+    return thresholds_of(games.Game(measure=measure, n_items=n_items, max_grade=max_grade))

@@ -3,17 +3,17 @@
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games import Game, analyse, analyse_depths
+from rankloop.games import Game
 from rankloop.games.closed_forms import closed_form
 from rankloop.games.game import measure_for
 from tests.games import brute_force
-from tests.games.cases import registered_measures
+from tests.games.cases import analyse, analyse_depths, registered_measures
 
 T, S, H = "two_thirds", "sqrt", "hopeless"
 
 
 def verdicts(measure: object, n_items: int, max_grade: int = 1, closed_forms: bool = True) -> list[str]:
-    found = analyse_depths(measure, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]
+    found = analyse_depths(measure, n_items, max_grade, closed_forms=closed_forms)
     return [analysis.verdict for analysis in found]
 
 

@@ -87,27 +87,21 @@ def _grades_text(items: tuple[int, ...]) -> str:
     return f"the grades of items {', '.join(map(str, items[:-1]))} and {items[-1]} taken together"
 
 
-def analyse(
-    measure: Measure | str = "nDCG",
-    n_items: int = 4,
-    depth: int | None = 1,
-    max_grade: int = 1,
-    *,
-    closed_forms: bool = True,
-) -> Analysis:
+def analyse(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None = 1, max_grade: int = 1) -> Analysis:
     """Decide how fast a measure can be learned from the grades of the first items of each ranking.
+
+    Measures without a formula are decided by enumerating all rankings of up to 7 items.
 
     Args:
       measure: A measure or its name.
       n_items: The number of items in the fixed set.
       depth: The number of top items whose grades come back; None for all.
       max_grade: Grades are 0, 1, … up to this.
-      closed_forms: Use a formula where there is one; otherwise all rankings are enumerated (up to 7 items).
     """
     whole_number(n_items, "n_items", 1)
     n_graded = whole_number(n_items if depth is None else depth, "depth", 1)
     built = measure_for(measure, max_grade)
-    limits = _thresholds(built, n_items, max_grade, closed_forms)  # type: ignore[arg-type]  # hashable
+    limits = _thresholds(built, n_items, max_grade)  # type: ignore[arg-type]  # hashable
     verdict: Verdict = "trivial"
     if limits.unseen is not None:
         verdict = "hopeless" if n_graded < limits.learnable else "two_thirds" if n_graded < limits.fast else "sqrt"
@@ -125,24 +119,21 @@ def analyse(
     )
 
 
-def analyse_depths(
-    measure: Measure | str = "nDCG", n_items: int = 4, max_grade: int = 1, *, closed_forms: bool = True
-) -> list[Analysis]:
+def analyse_depths(measure: Measure | str = "nDCG", n_items: int = 4, max_grade: int = 1) -> list[Analysis]:
     """Return the analysis for every depth from 1 to `n_items`.
 
     Args:
       measure: A measure or its name.
       n_items: The number of items in the fixed set.
       max_grade: Grades are 0, 1, … up to this.
-      closed_forms: Use a formula where there is one.
     """
     depths = range(1, whole_number(n_items, "n_items", 1) + 1)
-    return [analyse(measure, n_items, depth, max_grade, closed_forms=closed_forms) for depth in depths]
+    return [analyse(measure, n_items, depth, max_grade) for depth in depths]
 
 
 @lru_cache(maxsize=256)
-def _thresholds(measure: Measure, n_items: int, max_grade: int, closed_forms: bool) -> Thresholds:
-    formula = closed_form(measure, n_items, max_grade) if closed_forms else None
+def _thresholds(measure: Measure, n_items: int, max_grade: int) -> Thresholds:
+    formula = closed_form(measure, n_items, max_grade)
     return formula or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from rankloop.games import Analysis, analyse, analyse_depths
+from rankloop.games import Analysis
 from rankloop.games.certificate import AllEqual, AllSeen, Border, Refuted, Unseen
 from research.games.certificate_check import objection
-from tests.games.cases import registered_measures
+from tests.games.cases import analyse, analyse_depths, registered_measures
 
 VERDICTS = ("trivial", "sqrt", "two_thirds", "hopeless")
 
