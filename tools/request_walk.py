@@ -27,7 +27,6 @@ import uvicorn
 
 import rankloop
 from rankloop.service.application import learning
-from rankloop.service.application.jobs import history
 from rankloop.service.http.server import Server, make_server
 from rankloop.service.settings import Settings
 
@@ -42,7 +41,6 @@ BY_THE_CLOCK = (
     (learning, "BUSY_SECONDS"),
     (learning, "IDLE_SECONDS"),
     (learning, "WAITER_CHECK_SECONDS"),
-    (history, "SAMPLE_SECONDS"),
 )
 
 

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.engine import Engine, Here, LocalProcesses, WorkerDied
+from rankloop.engine import Engine, Here, LocalProcesses, WorkerDied, processes
 
 PARENT = """
 import os, sys, time
@@ -131,3 +132,11 @@ def _wait_until(reached: Callable[[], bool], seconds: float) -> None:
 def test_workers_count_from_one() -> None:
     with pytest.raises(InvalidInput, match="at least 1, got 0"):
         LocalProcesses(workers=0)
+
+
+def test_a_worker_ends_quietly_if_its_parent_ended_before_it_read_an_answer() -> None:
+    """A traceback of the worker would otherwise follow Ctrl-C."""
+    parent_end, worker_end = Pipe()
+    worker_end.send("an answer that nobody reads")
+    parent_end.close()  # with unread bytes, so the worker gets "connection reset" instead of an end of file
+    processes._serve(worker_end)

@@ -26,7 +26,9 @@ STEP = 1e-6
 def bounded_measure(risk: Any) -> str | None:
     """The measure whose loss a risk bounds."""
     if isinstance(risk, SlamRisk):
-        return next(iter(risk._surrogate().bounds), None)
+        if risk.margin < 1:
+            return None
+        return risk.measure if risk.cutoff is None else f"{risk.measure}@{risk.cutoff}"
     if isinstance(risk, PrecisionLoss):
         return "P" if risk.cutoff is None else f"P(relevant_from={risk.relevant_from})@{risk.cutoff}"
     name = {NDCGLoss: "nDCG", ERULoss: "ERU", NERULoss: "NERU"}.get(type(risk))

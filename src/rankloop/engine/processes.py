@@ -130,7 +130,7 @@ def _serve(pipe: connection.Connection) -> None:
     """Keep the lists and answer the calls that are received, in the worker, until it is terminated."""
     threading.Thread(target=_follow_parent, daemon=True).start()
     partitions: list[Any] = []
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, ConnectionError):  # the latter where the parent ended before it read an answer
         while True:
             message = pipe.recv()
             if isinstance(message, list):
@@ -144,7 +144,7 @@ def _serve(pipe: connection.Connection) -> None:
                 answer = None, error
             try:
                 pipe.send(answer)
-            except BrokenPipeError:
+            except ConnectionError:
                 raise
             except Exception as error:  # an answer or an error that cannot be pickled
                 pipe.send((None, TypeError(f"{type(answer[1] or answer[0]).__name__}: {error}")))
