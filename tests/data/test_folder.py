@@ -32,6 +32,9 @@ def test_paths_are_looked_for_here_and_there(monkeypatch, tmp_path):
     assert data_path(str(tmp_path / "set.txt")) == tmp_path / "set.txt"
     with pytest.raises(NotFound, match=r"'other\.txt' is not on this machine .* set RANKLOOP_DATA"):
         data_path("other.txt")
+    absent = str(tmp_path / "other")
+    with pytest.raises(NotFound, match=r"^there is no file or folder '.*other'$"):
+        data_path(absent)
 
 
 def test_a_missing_file_is_called_so(monkeypatch, tmp_path):

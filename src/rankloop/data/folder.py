@@ -39,6 +39,8 @@ def data_path(name: str) -> Path:
     for candidate in candidates:
         if candidate.exists():
             return candidate
+    if path.is_absolute():
+        raise NotFound(f"there is no file or folder {name!r}")
     raise NotFound(absence_notice(f"the data {name!r}"))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from rankloop.engine import Here
 from rankloop.experiments.analysis.curves import Curves
@@ -41,19 +42,29 @@ def test_one_seed_has_no_error(tmp_path: Path) -> None:
     assert "\\pm" not in latex_table(curves)
 
 
-def test_latex_has_a_row_per_arm_and_bold_for_the_best(curves: Curves) -> None:
+def bold_arms(curves: Curves, column: int) -> list[str]:
     lines = latex_table(curves).splitlines()
     body = lines[lines.index("\\midrule") + 1 : lines.index("\\bottomrule")]
     assert [line.split(" & ")[0] for line in body] == curves.arms
     assert all(line.endswith(r" \\") and line.count("&") == len(curves.measures) for line in body)
+    return [line.split(" & ")[0] for line in body if "mathbf" in line.split(" & ")[column + 1]]
+
+
+def test_latex_has_a_row_per_arm_and_bold_for_the_best(curves: Curves) -> None:
     for column, measure in enumerate(curves.measures):
-        bold = [line.split(" & ")[0] for line in body if "mathbf" in line.split(" & ")[column + 1]]
-        means = {
-            arm: float(np.mean(values[:, -1]))
-            for arm in curves.arms
-            if arm != "best possible" and (values := curves.of(curves.streams[0], arm, measure, "average")) is not None
-        }
-        assert bold == [max(means, key=lambda arm: means[arm])]
+        finals = {arm: curves.at(arm, measure, "average") for arm in curves.arms if arm != "best possible"}
+        best = max(finals, key=lambda arm: float(np.mean(finals[arm])))
+        level = {arm for arm in finals if ttest_rel(finals[arm], finals[best]).pvalue > 0.05}
+        assert bold_arms(curves, column) == [arm for arm in curves.arms if arm in {best, *level}]
+
+
+def test_an_arm_that_chance_keeps_from_the_best_is_bold_too(curves: Curves, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = [arm for arm in curves.arms if arm not in {"best possible", "random order"}][:2]
+    noise = np.linspace(-1.0, 1.0, len(curves.seeds))
+    for gap, expected in ((0.1, {first, second}), (100.0, {first})):
+        values = {first: np.full(len(noise), 5.0), second: 5.0 - gap + noise}
+        monkeypatch.setattr(curves, "at", lambda arm, *_, values=values: values.get(arm, np.arange(len(noise)) * 0.1))
+        assert set(bold_arms(curves, 0)) == expected
 
 
 def test_latex_escapes_names(tmp_path: Path) -> None:

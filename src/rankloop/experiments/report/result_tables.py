@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate
+from rankloop.experiments.analysis.verdicts import paired
 from rankloop.experiments.spec.model import CEILING
 
 QUANTITIES = ("average", "recent", "predicted", "new_queries", "regret")
@@ -44,14 +45,17 @@ def csv_table(curves: Curves) -> str:
 def latex_table(curves: Curves) -> str:
     """Return a LaTeX table of the averages over all rounds: a row per arm, a column per stream and measure.
 
-    The table needs the package booktabs. The best arm of a column is bold; the ceiling does not compete.
+    The table needs the package booktabs. The best arm of a column is bold, and so is every arm whose paired difference
+    from it may be 0 (95 %); the ceiling does not compete.
     """
     rows = [[name.translate(LATEX_ESCAPES)] for name in ("arm", *curves.arms)]
     for stream, measure in product(curves.streams, curves.measures):
         title = measure if len(curves.streams) == 1 else f"{stream}, {measure}"
-        best = next((arm for arm in curves.from_best(stream, measure) if arm != CEILING), "")
-        values = {arm: estimate(curves.at(arm, measure, "average", stream)) for arm in curves.arms}
-        cells = [_latex_cell(value, bold=arm == best) for arm, value in values.items()]
+        values = {arm: curves.at(arm, measure, "average", stream) for arm in curves.from_best(stream, measure)}
+        best = next((arm for arm in values if arm != CEILING), CEILING)
+        gaps = {arm: paired(values[arm], values[best]) for arm in curves.arms if arm != CEILING}
+        bold = {best, *(arm for arm, gap in gaps.items() if gap.low <= 0.0 <= gap.high)}
+        cells = [_latex_cell(estimate(values[arm]), bold=arm in bold) for arm in curves.arms]
         for row, cell in zip(rows, [title.translate(LATEX_ESCAPES), *cells]):
             row.append(cell)
     header, *lines = (" & ".join(row) + r" \\" for row in rows)
@@ -59,6 +63,7 @@ def latex_table(curves: Curves) -> str:
     return "\n".join(
         [
             f"% Mean over {curves.experiment.horizon} rounds and {seeds}, ± standard error.",
+            "% Bold: the best arm, and every arm whose paired difference from it may be 0 (95 %).",
             f"\\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
             "\\toprule",
             header,
