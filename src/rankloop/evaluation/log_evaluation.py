@@ -16,13 +16,19 @@ from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Clicks, Decision
+from rankloop.core.types import Arrival, Decision
 from rankloop.engine import Engine
 from rankloop.evaluation import propensity_evaluation
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage
-from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Method, Options
+from rankloop.evaluation.off_policy.estimators import (
+    EXAMINATION_ESTIMATOR,
+    REWARD_MODEL_METHODS,
+    Method,
+    Options,
+    usual_estimator,
+)
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, AskedRanker
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
@@ -35,8 +41,6 @@ from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
 AUTO_ESTIMATOR = "auto"
-EXAMINATION_ESTIMATOR = "examination"
-PROPENSITY_ESTIMATOR = "snips"  # the usual estimator by propensities
 ESTIMATOR_NAMES = (*get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
 OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
@@ -137,7 +141,7 @@ def evaluate(
         log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = _usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
+    method = usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)
@@ -146,19 +150,6 @@ def evaluate(
         return Evaluation(log.name, _by_examination(log, target, list_options, engine, progress), notes)
     positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, by_propensity, positions, engine, progress), notes)
-
-
-def _usual_estimator(log: ListLog | ChoiceLog) -> str:
-    """Return the estimator that judges a log unless one is named.
-
-    Lists are judged by examination, which needs no propensities and answers for rankers without exploration. Single
-    choices, and lists whose learner took other feedback than clicks, are judged by propensities.
-    """
-    if isinstance(log, ChoiceLog):
-        return PROPENSITY_ESTIMATOR
-    first = None if log.rankings is None else next(log.rankings(), None)
-    is_of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    return EXAMINATION_ESTIMATOR if is_of_clicks else PROPENSITY_ESTIMATOR
 
 
 def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:

@@ -20,8 +20,8 @@ from rankloop.search.features import BASE, match_name, question_of, rows_of, sea
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
-from rankloop.service.application.live_states import query_request
 from rankloop.service.application.node import Node
+from rankloop.service.application.serving import query_request
 from rankloop.service.errors import TooMany
 from rankloop.service.requests import (
     BaseBody,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from rankloop import Problem, Session, build
 from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import dumps
-from rankloop.service.application.live_states import ServedRanker, query_request
 from rankloop.service.application.rebuild import replay_records
+from rankloop.service.application.serving import ServedRanker, query_request
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.feedback_rules import (

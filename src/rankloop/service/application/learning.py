@@ -220,7 +220,7 @@ class LearnerWorker:
         self._finish()
 
     def _current_leases(self) -> dict[int, Lease]:
-        # This repeats `leases.held`, so that whoever follows a request through the code has one file less to read.
+        # The same as `leases.held`, written here since every step of a request goes through it.
         return self.leases.leases if time.monotonic() < self.leases.expires_at else {}
 
     def _update_leases(self, leases: dict[int, Lease]) -> None:

@@ -1,4 +1,4 @@
-"""Served rankers: a request is ranked with a live propensity and logged; each new state is swapped in between two."""
+"""Serving: a request is ranked, its live propensity logged; a newly learned state is swapped in."""
 
 import asyncio
 import hashlib

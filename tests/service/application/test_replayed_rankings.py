@@ -17,7 +17,7 @@ from rankloop.core.types import Problem, Query
 from rankloop.evaluation import evaluate_on_rankings
 from rankloop.evaluation.off_policy.ranking_log import prefix_probabilities
 from rankloop.logs.reader import lists_in
-from rankloop.service.application.logged_rankings import logged_rankings
+from rankloop.service.application.replayed_rankings import logged_rankings
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, running
 
