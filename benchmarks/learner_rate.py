@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.service.application.rebuild import restored_consumer
-from rankloop.service.application.serving import ServedRanker, query_request
+from rankloop.service.application.served_ranker import ServedRanker, query_request
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.feedback_rules import impression_of
+from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
 from rankloop.service.records import Created, FeedbackReceived
 from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody

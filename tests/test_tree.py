@@ -27,7 +27,6 @@ NOUNS = {
     "monitoring": "the trade's noun for health, readiness and metrics",
     "reading": "how a user goes through a list",
     "ranking": "what the package makes",
-    "serving": "what a service does with what it has learned, as the field calls it",
     "shared": "learners/_shared: what is no algorithm of its own",
     "tampering": "inputs that somebody has altered",
     "training": "the field's noun for fitting a ranker to data",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from rankloop.service.domain.feedback_rules import impression_of
+from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.http.server import make_server
 from rankloop.service.log.writer import Batch, RecentImpressions
 from rankloop.service.records import LogEntry, Record

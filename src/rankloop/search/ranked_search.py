@@ -21,7 +21,7 @@ from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
-from rankloop.service.application.serving import query_request
+from rankloop.service.application.served_ranker import query_request
 from rankloop.service.errors import TooMany
 from rankloop.service.requests import (
     BaseBody,

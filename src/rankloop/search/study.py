@@ -11,7 +11,7 @@ from rankloop.core.extras import import_extra
 from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.domain.feedback_rules import closed_impressions
+from rankloop.service.domain.feedback_acceptance import closed_impressions
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 

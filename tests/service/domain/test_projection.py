@@ -18,10 +18,10 @@ from rankloop import Problem, Session, build
 from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import dumps
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.application.serving import ServedRanker, query_request
+from rankloop.service.application.served_ranker import ServedRanker, query_request
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.experiment import ServedExperiment
-from rankloop.service.domain.feedback_rules import (
+from rankloop.service.domain.feedback_acceptance import (
     TrackedImpression,
     _merged_feedback,
     _received_feedback,

@@ -14,7 +14,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.service.application.serving import Ranking
+from rankloop.service.application.served_ranker import Ranking
 from rankloop.service.http.routes import monitoring as watching
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 

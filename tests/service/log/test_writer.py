@@ -7,7 +7,7 @@ import time
 from threading import Event, current_thread
 from typing import Any
 
-from rankloop.service.domain.feedback_rules import impression_of
+from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.log import writer
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
 from rankloop.service.records import LogEntry, Ranked

@@ -14,7 +14,7 @@ from rankloop.client import Client
 from rankloop.experiments.rehearsal.attraction import RehearsalLog
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.application.replayed_rankings import read_service_log
-from rankloop.service.domain import feedback_rules
+from rankloop.service.domain import feedback_acceptance
 from rankloop.service.records import OutcomesReceived
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
 
@@ -70,8 +70,8 @@ def test_an_outcome_after_its_window_is_gone(client: httpx.Client, monkeypatch: 
     before, shown = _learned(client), rank(client)
     second = shown["ranking"][1]
     feed(client, shown["impression"], clicks=[second], outcomes={"revenue": {second: 3.0}}, final=True)
-    now, three_days = feedback_rules.time.time, 3 * 86400.0
-    monkeypatch.setattr(feedback_rules.time, "time", lambda: now() + three_days)
+    now, three_days = feedback_acceptance.time.time, 3 * 86400.0
+    monkeypatch.setattr(feedback_acceptance.time, "time", lambda: now() + three_days)
     late = feed(client, shown["impression"], outcomes={"revenue": {second: 8.0}})
     same = feed(client, shown["impression"], outcomes={"revenue": {second: 3.0}})
     in_time = feed(client, shown["impression"], outcomes={"purchase": {second: 1}})

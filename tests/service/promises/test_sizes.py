@@ -17,7 +17,7 @@ import pytest
 from rankloop.service.application.jobs import shared_publication
 from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
-from rankloop.service.application.serving import ServedRanker, query_request
+from rankloop.service.application.served_ranker import ServedRanker, query_request
 from rankloop.service.domain import projection
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.http.routes import administration as ranker_calls

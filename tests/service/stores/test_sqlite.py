@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.service.domain.feedback_rules import impression_of, settle_end
+from rankloop.service.domain.feedback_acceptance import impression_of, settle_end
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
 from rankloop.service.records import LogEntry, Ranked, Resumed, Snapshot

@@ -15,9 +15,9 @@ from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.rules import Rules
 from rankloop.service import records, requests
-from rankloop.service.application.amendment import Amendment, Changes, Removal, Selection, retract_clicks
+from rankloop.service.application.event_removal import Amendment, Changes, Removal, Selection, retract_clicks
 from rankloop.service.application.export import plain_record
-from rankloop.service.application.serving import ServedRanker
+from rankloop.service.application.served_ranker import ServedRanker
 from rankloop.service.domain import configuration
 from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue

@@ -9,7 +9,7 @@ from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.saved_session import loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service import records
-from rankloop.service.application.serving import ServedRanker
+from rankloop.service.application.served_ranker import ServedRanker
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.experiment import ServedExperiment

@@ -11,7 +11,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typed_row
 from rankloop.logs.ubi.bulk import UbiRanking
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.feedback_rules import TrackedImpression, closed_impressions, late_outcomes
+from rankloop.service.domain.feedback_acceptance import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import (
     Closed,

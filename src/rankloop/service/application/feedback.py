@@ -1,4 +1,4 @@
-"""Feedback on impressions: `domain.feedback_rules` decides on it inside the transaction that writes it."""
+"""Feedback on impressions: `domain.feedback_acceptance` decides on it inside the transaction that writes it."""
 
 from collections import Counter
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankloop.core.errors import NotFound
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.feedback_rules import CLOSED, MAX_NAME_LENGTH, settle_feedback
+from rankloop.service.domain.feedback_acceptance import CLOSED, MAX_NAME_LENGTH, settle_feedback
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import LogEntry
 from rankloop.service.requests import FeedbackBody, FeedbackResponse

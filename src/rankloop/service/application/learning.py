@@ -20,7 +20,7 @@ from rankloop.core.errors import NotFound, RankloopError
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.shared_publication import Publisher
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, restored_consumer
-from rankloop.service.domain.feedback_rules import settle_end
+from rankloop.service.domain.feedback_acceptance import settle_end
 from rankloop.service.domain.projection import Consumer, Due
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.errors import Unavailable

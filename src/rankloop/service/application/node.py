@@ -14,9 +14,9 @@ from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
 from rankloop.service.application.learning import Learning
-from rankloop.service.application.serving import Ranking
+from rankloop.service.application.served_ranker import Ranking
 from rankloop.service.domain.drift import DriftAlarms
-from rankloop.service.domain.feedback_rules import impression_of
+from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter
 from rankloop.service.settings import Settings

@@ -18,7 +18,7 @@ from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import Replay, rebuild
-from rankloop.service.domain.feedback_rules import TrackedImpression, late_outcomes
+from rankloop.service.domain.feedback_acceptance import TrackedImpression, late_outcomes
 from rankloop.service.domain.trainer import logged_query
 from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.stores.open import log_at

@@ -10,7 +10,7 @@ from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.statistics import share_interval, sign_p_value
 from rankloop.service.application.node import Node
-from rankloop.service.application.serving import ServedRanker
+from rankloop.service.application.served_ranker import ServedRanker
 from rankloop.service.domain.counters import Counters, OutcomeCounts, published_counts
 from rankloop.service.domain.health import StateView, clicks_of, finite
 from rankloop.service.domain.split import SplitCounts

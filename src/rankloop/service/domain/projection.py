@@ -16,7 +16,7 @@ from rankloop.core.statistics import ERROR_PROBABILITY
 from rankloop.service import records as events
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
-from rankloop.service.domain.feedback_rules import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
+from rankloop.service.domain.feedback_acceptance import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
 from rankloop.service.domain.split import CLICKS, UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer, state_of
 from rankloop.service.errors import Unavailable
@@ -34,7 +34,7 @@ FindImpression = Callable[[str, int], TrackedImpression | None]
 class AppliedRecord(NamedTuple):
     """The result of applying a record."""
 
-    verdict: str = "done"  # or a verdict of `feedback_rules`
+    verdict: str = "done"  # or a verdict of `feedback_acceptance`
     is_step: bool = False  # something was learned, or the state was replaced
     is_snapshot_due: bool = False
 

@@ -15,7 +15,7 @@ import pytest
 
 from rankloop.service.application.jobs import lease as leases
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.feedback_rules import settle_end
+from rankloop.service.domain.feedback_acceptance import settle_end
 from rankloop.service.errors import Superseded
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import LogEntry, RolledBack, partition_of

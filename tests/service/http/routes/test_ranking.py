@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.application import serving as service
+from rankloop.service.application import served_ranker as service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from

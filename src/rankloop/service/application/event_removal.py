@@ -1,4 +1,4 @@
-"""Amendment of past events: impressions are removed, or clicks retracted, and the states are learned again."""
+"""Removal of past events (an amendment): impressions are removed, or clicks retracted, and states learned again."""
 
 import time
 from collections import defaultdict

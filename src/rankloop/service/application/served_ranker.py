@@ -1,4 +1,4 @@
-"""Serving: a request is ranked, its live propensity logged; a newly learned state is swapped in."""
+"""A served ranker: requests are ranked and their live propensity is logged; a newly learned state is swapped in."""
 
 import asyncio
 import hashlib

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, build, register
 from rankloop.core.saved_session import save
 from rankloop.learners.fair_pairs import FairPairs
-from rankloop.service.application import serving
+from rankloop.service.application import served_ranker
 from rankloop.service.application.rebuild import replay_records
 from tests.registry_entries import unregister
 from tests.service.cases import Location, learn, rank, report, running
@@ -99,13 +99,13 @@ def test_a_start_without_its_module_is_one_line(location: Location) -> None:
 
 def test_long_texts_are_read_beside_other_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of 100,000 ligatures takes seconds, in which no other call was answered."""
-    threads, read = list[int](), serving.query_request
+    threads, read = list[int](), served_ranker.query_request
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.get_ident())
         return read(*arguments)
 
-    monkeypatch.setattr(serving, "query_request", noted)
+    monkeypatch.setattr(served_ranker, "query_request", noted)
     schema = {"features": {"title": {"kind": "words"}}}
     with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json={"learner": "click_residuals", "problem": {"schema": schema}})

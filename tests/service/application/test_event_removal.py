@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from rankloop.client import Client
-from rankloop.service.application.amendment import Amendment
+from rankloop.service.application.event_removal import Amendment
 from rankloop.service.application.rebuild import ReplayResult, replay_log, replay_records
 from rankloop.service.domain.trainer import digest as digest_of
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from rankloop.service.application.amendment import Amendment
+from rankloop.service.application.event_removal import Amendment
 from rankloop.service.application.rebuild import replay_log, replay_records
 from rankloop.service.records import Ranked, Rebased, SchemaChanged
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
@@ -56,7 +56,7 @@ def test_events_are_deleted_in_pieces_for_which_new_events_wait_only_shortly(
     location: Location, monkeypatch: Any
 ) -> None:
     """Impressions that close long after they were shown do not end the deletion, however small the pieces are."""
-    monkeypatch.setattr("rankloop.service.application.amendment.MAX_DELETED_EVENTS", 4)
+    monkeypatch.setattr("rankloop.service.application.event_removal.MAX_DELETED_EVENTS", 4)
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         waiting = [rank(client) for _ in range(6)]

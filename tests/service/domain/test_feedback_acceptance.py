@@ -14,7 +14,7 @@ from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain import feedback_rules
+from rankloop.service.domain import feedback_acceptance
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, running
 
@@ -85,8 +85,8 @@ def test_a_few_ids_are_found_as_in_the_table_of_all_shown_items() -> None:
     ranked = Ranked("a", ["x", 7, "8", "hidden"], b"", order=[2, 0, 1])
     table = {"8": 2, "x": 0, "7": 1}
     for named in (["x", 7], ["7", "x"], [8], ["8"], {"7": 1.0}, ["hidden"], ["x", "nowhere"], [7, "7"], [], 0.5):
-        numbers = feedback_rules._index_by_id(named, ranked)
+        numbers = feedback_acceptance._index_by_id(named, ranked)
         ids = named if isinstance(named, list | dict) else []
         assert [numbers.get(str(id)) for id in ids] == [table.get(str(id)) for id in ids]
-    assert feedback_rules._index_by_id(["x"], ranked) == {"x": 0}
-    assert feedback_rules._index_by_id(["hidden"], ranked) == table
+    assert feedback_acceptance._index_by_id(["x"], ranked) == {"x": 0}
+    assert feedback_acceptance._index_by_id(["hidden"], ranked) == table

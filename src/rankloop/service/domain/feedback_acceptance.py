@@ -1,4 +1,4 @@
-"""The rules on feedback: which is accepted, repeated, late or refused, and what the learner gets from it.
+"""Acceptance of feedback: which is accepted, repeated, late or refused, and what the learner gets from it.
 
 An impression is open from the moment it is shown until its final feedback or the end of its feedback window closes it.
 Feedback after that is late. `TrackedImpression.verdict` decides between these; `_merged_feedback` refuses a second
