@@ -48,8 +48,7 @@ class Settings:
     sharers: int = 1  # the number of workers that share the rate of a key
     drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     max_log_days: float | None = None  # older events of closed impressions are deleted; None: never
-    partitions: int | None = None  # of a new PostgreSQL database; one process at a time learns a partition
-    learn: tuple[int, ...] | None = None  # the partitions that this process may learn; None: all, (): none
+    learns: bool = True  # False: other processes learn from the log in PostgreSQL
 
     def __post_init__(self) -> None:
         if not self.keyring.is_needed and self.host not in LOOPBACK_HOSTS:
@@ -59,24 +58,16 @@ class Settings:
             )
         if self.workers > 1 and not self.store:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
-        if self.learn == () and not self.store:
+        if not self.learns and not self.store:
             raise InvalidInput("without PostgreSQL no other process can learn: leave out --no-learn")
         if self.data.exists() and not self.data.is_dir():
             raise InvalidInput(f"{self.data} is a file; --data must name a folder")
-        for name in (*LIMIT_FIELDS.values(), "workers", "partitions"):
+        for name in (*LIMIT_FIELDS.values(), "workers"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
         if not 0 <= self.drain < float("inf"):
             raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
-
-    def partitions_of(self, n_partitions: int) -> list[int]:
-        """Return the partitions that this process may learn, of `n_partitions`."""
-        if self.learn is not None and any(not 0 <= part < n_partitions for part in self.learn):
-            raise InvalidInput(
-                f"--partition {max(self.learn)}: the database has the partitions 0 to {n_partitions - 1}"
-            )
-        return list(range(n_partitions)) if self.learn is None else sorted(set(self.learn))
 
     @property
     def max_file(self) -> int:
@@ -111,17 +102,6 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
             names = ", ".join(LIMIT_FIELDS)
             raise InvalidInput(f"--limit {text}: give name=number with one of the names {names}") from None
     return limits
-
-
-def partitions_from(texts: Iterable[str]) -> tuple[int, ...] | None:
-    """Read the values of `--partition`, each a number or a range as in 0-7; None if there are none."""
-    partitions: set[int] = set()
-    for text in texts:
-        first, dash, last = text.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) < int(first):
-            raise InvalidInput(f"--partition {text}: give a number or a range, as in 3 or 0-7")
-        partitions.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(partitions)) or None
 
 
 def environment_keys() -> tuple[tuple[str, str], ...]:

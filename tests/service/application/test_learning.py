@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 
 from rankloop.service.application import learning as learner
+from rankloop.service.application.jobs import lease as leases
 from rankloop.service.application.rebuild import replay_records, restored_consumer
 from rankloop.service.domain.projection import LOG_BYTES_PER_SNAPSHOT_BYTE
 from rankloop.service.log.writer import entry_of
@@ -24,15 +24,20 @@ from tests.service.cases import SHOP, Location, append, feed, inside, items, lea
 from tests.service.shop import NAMED, products, visit
 
 
-def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres: Callable[[], str]) -> None:
+def test_partitions_are_learned_by_different_processes(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "MIN_REGISTERED_SECONDS", 0.2)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
     location = Location(tmp_path, postgres())
     names = ["a", "b", "c", "d", "e", "f"]
     with (
-        running(location, follower=True, partitions=2, learn=(0,)) as even,
-        running(location, follower=True, learn=(1,)) as odd,
-        running(location, follower=True, learn=()) as none,
+        running(location, follower=True) as even,
+        running(location, follower=True) as odd,
+        running(location, follower=True, learns=False) as none,
     ):
-        until(lambda: inside(even).learning.worker.leases.held and inside(odd).learning.worker.leases.held)
+        workers = [inside(client).learning.worker for client in (even, odd)]
+        until(lambda: [len(worker.leases.held) for worker in workers] == [8, 8])
         for name in names:
             none.put(f"/rankers/{name}", json=SHOP).raise_for_status()
         for turn in range(3):
@@ -41,9 +46,9 @@ def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres:
                 feed(odd, shown["impression"], name, clicks=shown["ranking"][1:2], final=True).raise_for_status()
         for client in (even, odd, none):
             until(lambda client=client: all(report(client, name)["state"] == 3 for name in names))  # type: ignore[misc]
-        for client, part in ((even, 0), (odd, 1)):
-            expected = {f"ranker/{name}" for name in names if partition_of(f"ranker/{name}", 2) == part}
-            assert set(inside(client).learning.worker.consumers) == expected
+        for worker in workers:
+            held = [f"ranker/{name}" for name in names if partition_of(f"ranker/{name}", 16) in worker.leases.held]
+            assert set(worker.consumers) == set(held)
         assert inside(none).learning.worker.consumers == {}
         weights = [[report(client, name)["weights"] for name in names] for client in (even, odd, none)]
         assert weights[0] == weights[1] == weights[2]
@@ -74,23 +79,21 @@ def test_the_same_at_two_workers_at_the_same_moment_counts_once(tmp_path: Path, 
     assert (result.learned, result.differing) == (20, ())
 
 
-def test_who_learns_is_told_of_what_others_have_written(
+def test_feedback_at_another_process_is_learned_within_a_second_after_a_pause(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would look by itself only once in a minute."""
-    monkeypatch.setattr(learner, "IDLE_SECONDS", 60.0)
+    """The learner worker reads the log by itself; nobody sends it a notification."""
     monkeypatch.setattr(learner, "ACTIVE_SECONDS", 0.2)
     location = Location(tmp_path, postgres())
-    with running(location) as learning, running(location, follower=True, learn=()) as serving:
+    with running(location) as learning, running(location, follower=True, learns=False) as serving:
         serving.put("/rankers/shop", json=SHOP).raise_for_status()
         for turn in range(1, 4):
             shown = rank(serving, items=items(shift=turn))
             until(lambda: time.monotonic() - inside(learning).learning.worker._active_at > 0.5)
             feed(serving, shown["impression"], clicks=shown["ranking"][1:2], final=True).raise_for_status()
+            sent_at = time.monotonic()
             until(lambda turn=turn: inside(serving).directory.rankers["shop"].published.number == turn)  # type: ignore[misc]
-        threads = [thread.name for thread in threading.enumerate()]
-        assert threads.count("notify") == 1  # who learns everything himself need not tell anybody
-        assert inside(learning).store.learned_here == frozenset(range(16))
+            assert time.monotonic() - sent_at < 1.0
 
 
 def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres import DEFAULT_PARTITIONS
+from rankloop.service.stores.postgres import N_PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by
@@ -55,7 +55,7 @@ def _answers(host: Host, path: str) -> int:
 def _leader(location: Location, hosts: list[Host]) -> Host | None:
     """The host whose process holds the lease of the ranker."""
     with psycopg.connect(location.store) as connection:
-        row = connection.execute(LEADER, [partition_of("ranker/shop", DEFAULT_PARTITIONS)]).fetchone()
+        row = connection.execute(LEADER, [partition_of("ranker/shop", N_PARTITIONS)]).fetchone()
     found = [host for host in hosts if row and int(row[0].split()[1]) in host.pids()]
     return found[0] if found else None
 

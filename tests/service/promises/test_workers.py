@@ -18,7 +18,7 @@ from rankloop.service.application import learning as learner
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
-from rankloop.service.stores.postgres import DEFAULT_PARTITIONS
+from rankloop.service.stores.postgres import N_PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import SOLD, Told, Visitors, serving
 from tests.service.promises.durability import check_survived
@@ -28,7 +28,7 @@ LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND
 
 def _leader(store: str, entity: str = "ranker/shop") -> int | None:
     with psycopg.connect(store) as connection:
-        row = connection.execute(LEADER, [partition_of(entity, DEFAULT_PARTITIONS)]).fetchone()
+        row = connection.execute(LEADER, [partition_of(entity, N_PARTITIONS)]).fetchone()
         return int(row[0].split()[1]) if row else None
 
 
@@ -168,15 +168,15 @@ def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, pos
 
 def test_who_does_not_learn_tells_who_does_and_how_far_behind(tmp_path: Path, postgres: Callable[[], str]) -> None:
     location = Location(tmp_path, postgres())
-    with running(location, follower=True, learn=()) as client:
+    with running(location, follower=True, learns=False) as client:
         with running(location) as other:
             other.put("/rankers/shop", json=SHOP).raise_for_status()
             learn(other, 1)
             until(lambda: _measured(client, "rankloop_partitions_without_learner") == [0.0])
-            assert _measured(client, "rankloop_lease_holder") == [1.0] * DEFAULT_PARTITIONS
+            assert _measured(client, "rankloop_lease_holder") == [1.0] * N_PARTITIONS
             until(lambda: _measured(client, "rankloop_learner_lag_seconds") == [0.0])
         rank(client)
-        until(lambda: _measured(client, "rankloop_partitions_without_learner") == [float(DEFAULT_PARTITIONS)])
+        until(lambda: _measured(client, "rankloop_partitions_without_learner") == [float(N_PARTITIONS)])
         until(lambda: _measured(client, "rankloop_learner_lag_seconds")[0] > 0.5)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, current_thread, main_thread
 from typing import Any
-from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -18,7 +17,7 @@ from rankloop.service.records import Closed, FeedbackReceived, Frozen, LogEntry,
 from rankloop.service.stores import base
 from rankloop.service.stores import postgres as postgres_store
 from rankloop.service.stores.postgres import (
-    DEFAULT_PARTITIONS,
+    N_PARTITIONS,
     SELECT_IMPRESSIONS,
     Connections,
     PostgresStore,
@@ -26,7 +25,7 @@ from rankloop.service.stores.postgres import (
 )
 from tests.service.cases import append
 
-ALL = list(range(DEFAULT_PARTITIONS))
+ALL = list(range(N_PARTITIONS))
 LATEST = len(base.LOG_MIGRATIONS)
 
 
@@ -107,7 +106,7 @@ def test_a_ranking_needs_one_statement_and_feedback_three(
         plain = getattr(kind, query)
 
         def told(self: Any, *given: Any, plain: Any = plain, **more: Any) -> Any:
-            if current_thread() is main_thread():  # another tells the learners of it, when nobody waits any more
+            if current_thread() is main_thread():
                 asked.append(str(given[0]) if given else "COMMIT")
             return plain(self, *given, **more)
 
@@ -121,15 +120,14 @@ def test_a_ranking_needs_one_statement_and_feedback_three(
 
 
 def test_only_the_partitions_that_are_asked_for(postgres: Callable[[], str]) -> None:
-    store = PostgresStore(postgres(), partitions=2)
+    store = PostgresStore(postgres())
     append(store, *(entry_of(f"ranker/{name}", Resumed()) for name in "abcdefgh"))
-    parts = [{record.entity for record in store.tail(0, [part]).records} for part in (0, 1)]
-    assert parts[0] | parts[1] == {record.entity for record in store.tail(0, [0, 1]).records}
+    halves = ALL[: N_PARTITIONS // 2], ALL[N_PARTITIONS // 2 :]
+    parts = [{record.entity for record in store.tail(0, half).records} for half in halves]
+    assert parts[0] | parts[1] == {record.entity for record in store.tail(0, ALL).records}
     assert len(parts[0]) + len(parts[1]) == 8
     assert all(parts)
     store.close()
-    with pytest.raises(Conflict, match="2 partitions, not 3"):
-        PostgresStore(store._connections.address, partitions=3)
 
 
 def test_events_that_were_restored_from_a_server_that_counted_further_come_first(postgres: Callable[[], str]) -> None:
@@ -243,21 +241,3 @@ def test_a_statement_that_takes_too_long_fails_when_it_is_closed(
         connections.close()
         with pytest.raises(psycopg.OperationalError):
             answer.result(5)
-
-
-def test_a_notice_on_its_way_does_not_keep_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is closed after the thread that tells has woken up, and before that has forgotten what for."""
-
-    class Flag(Event):
-        def clear(self) -> None:
-            connections._stopping.set()
-            super().set()
-            super().clear()
-
-    monkeypatch.setattr(Connections, "to", lambda *_: Mock())
-    connections = Connections("postgresql://nowhere")
-    connections._has_notification = Flag()
-    connections.notify("rankloop")
-    (thread,) = connections._threads
-    thread.join(5)
-    assert not thread.is_alive()

@@ -20,7 +20,6 @@ ALLOW_ORIGIN_HELP = (
     "A web page, as https://shop.example, that may send feedback with a key of the role feedback. Repeatable."
 )
 ROLE_HELP = "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
-PARTITIONS_HELP = "Learn only this partition or range, as 3 or 0-7. Repeatable. Default: all."
 
 
 @command(
@@ -67,7 +66,7 @@ def serve(
         origins=tuple(allow_origin or ()),
         workers=workers,
         drain=drain,
-        learn=None if learns else (),
+        learns=learns,
         **limits_from(limits or ()),  # type: ignore[arg-type]
     )
     where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
@@ -82,11 +81,10 @@ def serve(
 @command(
     "In use",
     "RANKLOOP_STORE=postgresql://user:password@host/database rankloop learn",
-    "rankloop learn --store postgresql://user:password@host/database --partition 0-7",
+    "rankloop learn --store postgresql://user:password@host/database",
 )
 def learn(
     store: Annotated[str, option("--store ADDRESS", "The service's database.", envvar="RANKLOOP_STORE")] = "",
-    partitions: Annotated[list[str] | None, option("--partition K", PARTITIONS_HELP)] = None,
     limits: Limits = None,
     imports: Imports = None,
 ) -> None:
@@ -97,23 +95,18 @@ def learn(
     """
     from rankloop.service.application.node import LocalService
     from rankloop.service.http.server import write_json_lines
-    from rankloop.service.settings import Settings, limits_from, partitions_from
+    from rankloop.service.settings import Settings, limits_from
 
     if not store:
         raise InvalidInput("`rankloop learn` needs PostgreSQL: set RANKLOOP_STORE=postgresql://… or give --store")
-    settings = Settings(
-        store=store,
-        max_log_days=limits_from(limits or ()).get("max_log_days"),
-        learn=partitions_from(partitions or ()),
-    )
+    settings = Settings(store=store, max_log_days=limits_from(limits or ()).get("max_log_days"))
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     write_json_lines()
     service = LocalService(settings)
     try:
-        partition_numbers = ", ".join(map(str, service.node.learning.worker.leases.allowed))
-        typer.echo(f"rankloop: learner worker for its share of the partitions {partition_numbers}", err=True)
+        typer.echo(f"rankloop: learner worker for its share of {service.node.store.partitions} partitions", err=True)
         stopping.wait()
     finally:
         service.close()

@@ -62,7 +62,7 @@ class Node:
         self.learning = Learning(self)
         await asyncio.to_thread(self.directory.load)
         self.learning.worker.start()
-        if not store.shared and self.learning.worker.leases.allowed:
+        if not store.shared and self.settings.learns:
             await self.learning.started.wait()
         jobs = [self._watch_drift(), self.learning.expire_waiters_and_measure_lag()]
         if is_shared(store):

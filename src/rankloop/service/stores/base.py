@@ -291,7 +291,6 @@ class RegisteredLearner(NamedTuple):
     """A learner worker that has registered with the store."""
 
     holder: str
-    allowed: frozenset[int]  # partitions that it may learn
     held: frozenset[int]  # partitions of which it has the lease
     seconds: float  # since it registered, by the clock of the store
 

@@ -23,7 +23,7 @@ def open_store(settings: Settings) -> Store:
         raise InvalidInput("RANKLOOP_STORE must be of the form postgresql://user:password@host/database")
     from rankloop.service.stores.postgres import PostgresStore  # only here: its driver is not needed otherwise
 
-    return PostgresStore(settings.store, partitions=settings.partitions)
+    return PostgresStore(settings.store)
 
 
 class ReadOnlyLog(ReadableLog):

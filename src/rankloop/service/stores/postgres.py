@@ -4,7 +4,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from threading import Event as Flag
@@ -23,7 +23,6 @@ from rankloop.service.stores import base
 NOTIFY_CHANNEL = "SELECT pg_notify(%s, %s)"
 CONNECT_SECONDS = 5  # until a connection must be made
 LISTEN_SECONDS = 0.5  # between two looks whether to stop, and before a new connection
-NOTIFY_SECONDS = 0.02  # between two notifications that there is something to learn
 IDLE_SECONDS = 3  # for which a transaction may be idle; less than a lease lives
 LOCK_SECONDS = 15  # to wait for another transaction, before the request fails
 STATEMENT_SECONDS = {"read": 300}
@@ -45,12 +44,11 @@ SHARED_STORE_MIGRATIONS = (  # a step for each of the common ones
                                      fence BIGINT NOT NULL);
     CREATE TABLE rankloop_leases (partition INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
                                   until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, allowed INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
-                                    until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_order (epoch BIGINT NOT NULL, partitions INT NOT NULL);
+    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL);
+    CREATE TABLE rankloop_order (epoch BIGINT NOT NULL);
     """,
 )
-DEFAULT_PARTITIONS = 16
+N_PARTITIONS = 16  # one process at a time learns a partition
 EVENT_NUMBER_BITS = 12  # of a sequence number: the position of an event in its transaction
 OLDEST_RUNNING_XID = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 NEXT_XID = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
@@ -94,11 +92,11 @@ UPSERT_LEASES = """INSERT INTO rankloop_leases AS l (partition, holder, fence, u
 TAKE_LEASE = """UPDATE rankloop_leases SET holder = ?, fence = fence + 1,
     until = clock_timestamp() + make_interval(secs => ?) WHERE partition = ?"""
 RELEASE_LEASES = "UPDATE rankloop_leases SET until = '-infinity' WHERE holder = ?"
-UPSERT_LEARNER = """INSERT INTO rankloop_learners AS l (holder, allowed, since, until)
-    VALUES (%s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+UPSERT_LEARNER = """INSERT INTO rankloop_learners AS l (holder, since, until)
+    VALUES (%s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
     ON CONFLICT (holder) DO UPDATE SET until = excluded.until,
     since = CASE WHEN l.until < clock_timestamp() THEN excluded.since ELSE l.since END"""
-SELECT_LEARNERS = """SELECT l.holder, l.allowed, array_remove(array_agg(h.partition), NULL),
+SELECT_LEARNERS = """SELECT l.holder, array_remove(array_agg(h.partition), NULL),
     extract(epoch FROM clock_timestamp() - l.since)::float8
     FROM rankloop_learners l LEFT JOIN rankloop_leases h ON h.holder = l.holder AND h.until >= clock_timestamp()
     WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
@@ -141,8 +139,6 @@ class Connections:
         self._stopping = Flag()
         self._open: dict[str, psycopg.Connection[Any]] = {}
         self._threads: list[Thread] = []
-        self._listened: list[str] = []  # purposes
-        self._has_notification = Flag()
 
     def to(self, purpose: str) -> psycopg.Connection[Any]:
         """Return the connection for a purpose; it is made where there is none."""
@@ -160,24 +156,17 @@ class Connections:
         if connection is not None:
             connection.close()
 
-    def listen(self, channel: str, notify: Callable[[str], None], purpose: str = "listen") -> None:
+    def listen(self, channel: str, notify: Callable[[str], None]) -> None:
         """Call `notify`, on a thread, with the payload of every notification."""
-        self._listened.append(purpose)
-        self._run(self._listen, channel, notify, purpose)
-
-    def notify(self, channel: str) -> None:
-        """Send an empty notification soon; many calls are one notification."""
-        if not self._has_notification.is_set():
-            self._has_notification.set()
-            if not any(thread.name == "notify" for thread in self._threads):
-                self._run(self._notify, channel, name="notify")
+        thread = Thread(target=self._listen, args=(channel, notify), name="listen", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def close(self) -> None:
         """Close all connections, once the statements on other threads have their answers or have failed."""
         self._stopping.set()
-        self._has_notification.set()
-        for connection in filter(None, map(self._open.get, self._listened)):
-            _stop_reading(connection)
+        if listening := self._open.get("listen"):
+            _stop_reading(listening)
         for thread in self._threads:
             thread.join()
         until = time.monotonic() + CONNECT_SECONDS
@@ -190,27 +179,10 @@ class Connections:
             if is_free:
                 connection.lock.release()
 
-    def _run(self, work: Callable[..., None], *arguments: Any, name: str = "listen") -> None:
-        thread = Thread(target=work, args=arguments, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _notify(self, channel: str) -> None:
-        """Send notifications apart from the commits, since all commits that notify wait for each other."""
-        while self._has_notification.wait():
-            self._has_notification.clear()
-            if self._stopping.is_set():  # checked after clearing, which may have undone the call of `close`
-                return
-            try:
-                self.to("notify").execute(NOTIFY_CHANNEL, [channel, ""])
-            except psycopg.Error:  # learner workers look by themselves
-                self.drop("notify")
-            self._stopping.wait(NOTIFY_SECONDS)
-
-    def _listen(self, channel: str, notify: Callable[[str], None], purpose: str) -> None:
+    def _listen(self, channel: str, notify: Callable[[str], None]) -> None:
         while not self._stopping.is_set():
             try:
-                connection = self.to(purpose)
+                connection = self.to("listen")
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                 notify(base.ANY_ENTITY)
                 while not self._stopping.is_set():
@@ -219,7 +191,7 @@ class Connections:
                         if self._stopping.is_set():
                             return
             except psycopg.Error:
-                self.drop(purpose)
+                self.drop("listen")
                 self._stopping.wait(LISTEN_SECONDS)
 
 
@@ -227,18 +199,17 @@ class PostgresStore(base.Store):
     """One database, many processes."""
 
     shared = True
+    partitions = N_PARTITIONS
     last_query = SELECT_LAST
 
-    def __init__(
-        self, address: str, on_step: Callable[[str], None] = lambda step: None, partitions: int | None = None
-    ) -> None:
+    def __init__(self, address: str, on_step: Callable[[str], None] = lambda step: None) -> None:
         self._on_step = on_step
         self._read_locks = {purpose: Lock() for purpose in ("read", "learn")}
         self._change_lock = Lock()
         self._connections = Connections(address)
         try:
             writer = self._connections.to("write")
-            self.partitions = migrate(writer, partitions)
+            migrate(writer)
             self.schema = str(writer.execute("SELECT current_schema()").fetchone()[0])  # type: ignore[index]
         except psycopg.Error as error:
             self.close()
@@ -246,9 +217,7 @@ class PostgresStore(base.Store):
         except Conflict:
             self.close()
             raise
-        self.learned_here: Collection[int] = ()  # partitions that this process learns, so that it notifies nobody
         self.channel = "rankloop" if self.schema == "public" else f"rankloop_{crc32(self.schema.encode()):08x}"
-        self.learning_channel = f"{self.channel}_learning"
 
     def append(self, batch: base.Transaction) -> None:
         """Write a batch; only what depends on the log needs a lock."""
@@ -259,9 +228,6 @@ class PostgresStore(base.Store):
                 return
             first, now = self._append(connection, batch)
             self._on_step("committed")
-            learned = {row.entity for row in batch.rows if row.kind == "final" or row.impression is None}
-            if any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned):
-                self._connections.notify(self.learning_channel)
         except psycopg.errors.DiskFull as error:
             try:  # on the same connection: a server whose disk is full may accept no new one
                 self._connections.to("write").rollback()
@@ -374,13 +340,13 @@ class PostgresStore(base.Store):
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             return [base.Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
 
-    def register_learner(self, holder: str, partitions: Sequence[int], seconds: float) -> list[base.RegisteredLearner]:
+    def register_learner(self, holder: str, seconds: float) -> list[base.RegisteredLearner]:
         """Register a learner worker and return all."""
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             connection.execute(DELETE_OLD_LEARNERS)
-            connection.execute(UPSERT_LEARNER, [holder, sorted(partitions), seconds])
+            connection.execute(UPSERT_LEARNER, [holder, seconds])
             rows = connection.execute(SELECT_LEARNERS).fetchall()
-        return [base.RegisteredLearner(name, frozenset(may), frozenset(held), age) for name, may, held, age in rows]
+        return [base.RegisteredLearner(name, frozenset(held), age) for name, held, age in rows]
 
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
         """Give back leases of a holder."""
@@ -428,10 +394,6 @@ class PostgresStore(base.Store):
         """Listen for changes of entities and new states."""
         self._connections.listen(self.channel, notify)
 
-    def subscribe_to_events(self, wake: Callable[[], None]) -> None:
-        """Listen for events to learn from."""
-        self._connections.listen(self.learning_channel, lambda _: wake(), "watch")
-
     def close(self) -> None:
         """Close all connections."""
         self._connections.close()
@@ -460,13 +422,8 @@ def _with_percent_marks(query: str) -> str:
     return query.replace("?", "%s")
 
 
-def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
-    """Bring a database of an earlier version up to date, one numbered step after the other; return its partitions.
-
-    Args:
-      connection: In autocommit mode.
-      partitions: Of a new log; None takes the default, or what the log has.
-    """
+def migrate(connection: psycopg.Connection[Any]) -> None:
+    """Bring a database of an earlier version up to date, one numbered step after the other, in autocommit mode."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
         schema = _value(connection, "SELECT current_schema()") or ""
@@ -480,27 +437,21 @@ def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) 
         for number, script in enumerate(scripts[version:], version + 1):
             connection.execute(script)
             connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
-        return _set_epoch(connection, partitions)
+        _set_epoch(connection)
 
 
-def _set_epoch(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+def _set_epoch(connection: psycopg.Connection[Any]) -> None:
     """Number new events after all others, also after those restored from a server with higher transaction ids.
 
     The number of an event is that of its transaction plus the epoch, followed by its position in the transaction.
     """
     last = "SELECT max(seq) AS seq FROM rankloop_events UNION ALL SELECT max(state_seq) FROM rankloop_snapshots"
     newest = _value(connection, f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last") >> EVENT_NUMBER_BITS
-    row = connection.execute("SELECT epoch, partitions FROM rankloop_order").fetchone()
-    if row is None:
-        partitions = partitions or DEFAULT_PARTITIONS
-        connection.execute("INSERT INTO rankloop_order VALUES (%s, %s)", [newest + 1, partitions])
-        return partitions
-    epoch, logged_partitions = row
-    if partitions is not None and partitions != logged_partitions:
-        raise Conflict(f"this database has {logged_partitions} partitions, not {partitions}")
-    if newest - epoch >= _value(connection, f"SELECT {NEXT_XID}"):  # no transaction of this server can have written it
+    epoch = _value(connection, "SELECT epoch FROM rankloop_order")
+    if epoch is None:
+        connection.execute("INSERT INTO rankloop_order VALUES (%s)", [newest + 1])
+    elif newest - epoch >= _value(connection, f"SELECT {NEXT_XID}"):  # no transaction of this server has written it
         connection.execute("UPDATE rankloop_order SET epoch = %s", [newest + 1])
-    return int(logged_partitions)
 
 
 def _value(connection: psycopg.Connection[Any], query: str) -> Any:

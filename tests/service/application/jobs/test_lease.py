@@ -20,12 +20,12 @@ from rankloop.service.errors import Superseded
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import LogEntry, RolledBack, partition_of
 from rankloop.service.stores.base import Publication, RegisteredLearner
-from rankloop.service.stores.postgres import DEFAULT_PARTITIONS, PostgresStore
+from rankloop.service.stores.postgres import N_PARTITIONS, PostgresStore
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, serving
 from tests.service.promises.durability import check_survived
 
-PART = partition_of("ranker/shop", DEFAULT_PARTITIONS)
+PART = partition_of("ranker/shop", N_PARTITIONS)
 
 
 def test_a_lease_ends_by_itself_and_the_next_one_has_a_higher_number(postgres: Callable[[], str]) -> None:
@@ -134,18 +134,15 @@ def _visit(client: httpx.Client, told: Told, times: int) -> None:
         told.append(("fed", shown["impression"]))
 
 
-def _settled(learners: dict[str, set[int]], held: dict[str, set[int]]) -> int:
-    """Let learners with these wishes give and take in turns until nothing changes; how often a partition moved."""
+def _settled(learners: str, held: dict[str, set[int]]) -> int:
+    """Let learners with these names give and take in turns until nothing changes; how often a partition moved."""
     moves = 0
     for _ in range(60):
         before = {name: set(parts) for name, parts in held.items()}
         for name in learners:
-            everybody = [
-                RegisteredLearner(other, frozenset(learners[other]), frozenset(held[other]), 60.0)
-                for other in sorted(learners)
-            ]
-            given, wished = leases.partitions_to_hold(name, everybody)
-            free = learners[name] - set().union(*held.values())
+            everybody = [RegisteredLearner(other, frozenset(held[other]), 60.0) for other in sorted(learners)]
+            given, wished = leases.partitions_to_hold(name, everybody, N_PARTITIONS)
+            free = ALL - set().union(*held.values())
             wanted = set(wished)
             held[name] = (held[name] - set(given)) | (wanted & free)
             moves += len(wanted & free)
@@ -154,39 +151,35 @@ def _settled(learners: dict[str, set[int]], held: dict[str, set[int]]) -> int:
     raise AssertionError("they go back and forth")
 
 
-ALL = set(range(16))
+ALL = set(range(N_PARTITIONS))
 
 
 @pytest.mark.parametrize(
     ("learners", "held", "counts", "most_moves"),
     [
-        ({"a": ALL}, {"a": set()}, [16], 16),
-        ({"a": ALL, "b": ALL}, {"a": ALL, "b": set()}, [8, 8], 8),
-        ({"a": ALL, "b": ALL, "c": ALL}, {"a": set(range(8)), "b": set(range(8, 16)), "c": set()}, [5, 5, 6], 6),
-        ({"a": ALL, "b": ALL, "c": ALL}, {"a": ALL, "b": set(), "c": set()}, [5, 5, 6], 12),
-        ({"a": ALL, "b": ALL}, {"a": set(range(5)), "b": {5, 6, 7, 8, 9}}, [8, 8], 6),  # the third has died
-        ({"a": set(range(8)), "b": set(range(8, 16))}, {"a": set(), "b": set()}, [8, 8], 16),
-        ({"a": {0, 1}, "b": ALL}, {"a": set(), "b": ALL}, [1, 15], 1),
-        ({"a": {0}, "b": {0, 1}, "c": {1}}, {"a": set(), "b": set(), "c": set()}, [0, 1, 1], 3),
+        ("a", {"a": set()}, [16], 16),
+        ("ab", {"a": ALL, "b": set()}, [8, 8], 8),
+        ("abc", {"a": set(range(8)), "b": set(range(8, 16)), "c": set()}, [5, 5, 6], 6),
+        ("abc", {"a": ALL, "b": set(), "c": set()}, [5, 5, 6], 12),
+        ("ab", {"a": set(range(5)), "b": {5, 6, 7, 8, 9}}, [8, 8], 6),  # the third has died
+        ("abc", {"a": set(), "b": set(), "c": set()}, [5, 5, 6], 18),
     ],
 )
 def test_partitions_are_divided_among_those_who_are_there(
-    learners: dict[str, set[int]], held: dict[str, set[int]], counts: list[int], most_moves: int
+    learners: str, held: dict[str, set[int]], counts: list[int], most_moves: int
 ) -> None:
     held = {name: set(parts) for name, parts in held.items()}
     assert _settled(learners, held) <= most_moves
     assert sorted(map(len, held.values())) == counts
-    assert set().union(*held.values()) == set().union(*learners.values())  # every one is learned
-    assert all(held[name] <= learners[name] for name in learners)
-    assert sum(map(len, held.values())) == len(set().union(*held.values()))  # by one
+    assert set().union(*held.values()) == ALL  # every one is learned
+    assert sum(map(len, held.values())) == len(ALL)  # by one
 
 
 def test_nobody_makes_room_for_who_has_just_come() -> None:
-    there = RegisteredLearner("a", frozenset(ALL), frozenset(ALL), 60.0)
-    assert leases.partitions_to_hold("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 1.0)])[0] == []
-    assert (
-        len(leases.partitions_to_hold("a", [there, RegisteredLearner("b", frozenset(ALL), frozenset(), 6.0)])[0]) == 8
-    )
+    there = RegisteredLearner("a", frozenset(ALL), 60.0)
+    for seconds, n_released in ((1.0, 0), (6.0, 8)):
+        learners = [there, RegisteredLearner("b", frozenset(), seconds)]
+        assert len(leases.partitions_to_hold("a", learners, N_PARTITIONS)[0]) == n_released
 
 
 def test_a_second_learner_gets_its_share(

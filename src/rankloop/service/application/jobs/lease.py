@@ -4,7 +4,6 @@ import os
 import secrets
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
@@ -25,15 +24,15 @@ MIN_REGISTERED_SECONDS = 5.0  # of a learner worker, before others release parti
 
 
 class LeaseKeeper:
-    """Acquires leases of the allowed partitions as they become free and renews them, on a thread of its own.
+    """Acquires leases of partitions as they become free and renews them, on a thread of its own.
 
     The clock of the store decides when a lease has expired. The holder stops using it earlier, by its own clock, and
     what it still writes under an expired lease is refused by the fence number.
     """
 
-    def __init__(self, store: Store, allowed: Sequence[int], on_change: Callable[[], None]) -> None:
+    def __init__(self, store: Store, learns: bool, on_change: Callable[[], None]) -> None:
         self.store = store
-        self.allowed = list(allowed)
+        self.learns = learns
         self.holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
         self._on_change = on_change
         self.leases: dict[int, Lease] = {}
@@ -43,11 +42,10 @@ class LeaseKeeper:
 
     def start(self) -> None:
         """Begin to acquire leases; a store of one process gives them all at once."""
-        if is_shared(self.store):
-            if self.allowed:
-                self._thread.start()
-        else:
-            self.leases = {partition: Lease(partition, 0) for partition in self.allowed}
+        if is_shared(self.store) and self.learns:
+            self._thread.start()
+        elif self.learns:
+            self.leases = {partition: Lease(partition, 0) for partition in range(self.store.partitions)}
             self.expires_at = float("inf")
 
     @property
@@ -61,7 +59,7 @@ class LeaseKeeper:
         if self._thread.is_alive():
             self._thread.join()
         store, self.expires_at = self.store, 0.0
-        if is_shared(store) and self.allowed:
+        if is_shared(store) and self.learns:
             with suppress(Unavailable):  # then they expire
                 store.release(self.holder)
 
@@ -71,8 +69,8 @@ class LeaseKeeper:
         while not self._stopping.is_set():
             start_time = time.monotonic()
             with suppress(Unavailable):
-                learners = store.register_learner(self.holder, self.allowed, LEASE_SECONDS)
-                released, partitions = partitions_to_hold(self.holder, learners)
+                learners = store.register_learner(self.holder, LEASE_SECONDS)
+                released, partitions = partitions_to_hold(self.holder, learners, store.partitions)
                 if released:
                     self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
                     self._on_change()
@@ -85,40 +83,32 @@ class LeaseKeeper:
             self._stopping.wait(RENEW_SECONDS)
 
 
-def partitions_to_hold(holder: str, learners: Sequence[RegisteredLearner]) -> tuple[list[int], list[int]]:
+def partitions_to_hold(
+    holder: str, learners: Sequence[RegisteredLearner], n_partitions: int
+) -> tuple[list[int], list[int]]:
     """Return the partitions that a learner worker releases, and those that it renews or acquires up to its share.
 
-    A released one goes to a worker that may learn it and has at least two fewer. So the numbers come closer with every
-    release, and no partition goes back and forth.
+    A released one goes to a worker that has at least two fewer. So the numbers come closer with every release, and no
+    partition goes back and forth.
 
     Args:
       holder: The name of the worker.
       learners: All registered workers.
+      n_partitions: Of the store.
     """
-    counts, shares = {each.holder: len(each.held) for each in learners}, _fair_shares(learners)
+    counts, share = {each.holder: len(each.held) for each in learners}, ceil(n_partitions / len(learners))
     (learner,) = (each for each in learners if each.holder == holder)
+    settled = [each.holder for each in learners if each.seconds >= MIN_REGISTERED_SECONDS]
     released: list[int] = []
     for partition in sorted(learner.held):
-        settled = [each for each in learners if partition in each.allowed and each.seconds >= MIN_REGISTERED_SECONDS]
-        candidates = [each.holder for each in settled if counts[each.holder] < shares[each.holder]]
-        receiver = min(candidates, key=lambda name: counts[name], default=holder)
-        has_more = counts[holder] > shares[holder] or not released  # others may be releasing at the same moment
+        candidates = [name for name in settled if counts[name] < share]
+        receiver = min(candidates, key=counts.__getitem__, default=holder)
+        has_more = counts[holder] > share or not released  # others may be releasing at the same moment
         if has_more and counts[holder] - counts[receiver] >= 2:
             counts[holder] -= 1
             counts[receiver] += 1
             released.append(partition)
     partitions = sorted(learner.held.difference(released))
     leased = frozenset().union(*(each.held for each in learners))
-    for partition in sorted(learner.allowed - leased):
-        others = [each for each in learners if partition in each.allowed and each is not learner]
-        others_are_full = all(len(each.held) >= shares[each.holder] for each in others)
-        is_first = all(holder < each.holder for each in others)
-        if len(partitions) < shares[holder] or (others_are_full and is_first):
-            partitions.append(partition)
-    return released, partitions
-
-
-def _fair_shares(learners: Sequence[RegisteredLearner]) -> dict[str, int]:
-    """Return how many partitions each worker gets if each partition is divided among all that may learn it."""
-    n_allowed = Counter(number for each in learners for number in each.allowed)
-    return {each.holder: ceil(sum(1 / n_allowed[number] for number in each.allowed) - 1e-9) for each in learners}
+    free = [partition for partition in range(n_partitions) if partition not in leased]
+    return released, partitions + free[: max(0, share - len(partitions))]
