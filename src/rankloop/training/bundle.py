@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import all_finite, kernel, weighted_rows
+from rankloop.core.kernels import weighted_rows
 from rankloop.core.types import Floats, Ints, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
@@ -28,93 +28,38 @@ RELATIVE_RIDGE = 1e-13  # of the largest diagonal entry: separates cuts that dep
 ROUNDING_SHARE = 1e-12  # of the objective at 0: a smaller gap cannot be told from rounding
 
 
-@kernel
-def _solve(system: Floats, right: Floats) -> Floats:
-    """Return x with system · x = right by Gaussian elimination with row pivots; both arguments are overwritten."""
-    # NumPy's solver inside a kernel would need SciPy's LAPACK, which a plain installation does not have.
-    n = len(right)
-    for k in range(n):
-        pivot = k + np.argmax(np.abs(system[k:, k]))
-        if system[pivot, k] == 0.0:
-            right[:] = np.nan
-            return right
-        row = system[k].copy()
-        system[k] = system[pivot]
-        system[pivot] = row
-        right[k], right[pivot] = right[pivot], right[k]
-        for i in range(k + 1, n):
-            factor = system[i, k] / system[k, k]
-            system[i, k + 1 :] -= factor * system[k, k + 1 :]
-            right[i] -= factor * right[k]
-    for k in range(n - 1, -1, -1):
-        right[k] = (right[k] - np.sum(system[k, k + 1 :] * right[k + 1 :])) / system[k, k]
-    return right
-
-
-@kernel
-def _solve_on_free(gram: Floats, offsets: Floats, free: Ints, ridge: float) -> Floats:
-    """Return the best α on the free cuts with Σα = 1, of any sign."""
-    n = len(free)
-    system, right = np.zeros((n + 1, n + 1)), np.ones(n + 1)
-    for a in range(n):
-        for b in range(n):
-            system[a, b] = gram[free[a], free[b]]
-        system[a, a] += ridge
-        system[a, n] = 1.0
-        system[n, a] = 1.0
-        right[a] = offsets[free[a]]
-    return _solve(system, right)[:n]
-
-
-@kernel
-def _move_towards(alpha: Floats, free: Ints, target: Floats) -> int:
-    """Move α towards the target until an entry would turn negative; return that entry, or −1."""
-    share, blocking = 1.0, -1
-    for a in range(len(free)):
-        if target[a] < 0.0:
-            reach = alpha[free[a]] / (alpha[free[a]] - target[a])
-            if reach < share:
-                share, blocking = reach, a
-    for a in range(len(free)):
-        alpha[free[a]] += share * (target[a] - alpha[free[a]])
-    if blocking >= 0:
-        alpha[free[blocking]] = 0.0
-    return blocking
-
-
-@kernel
-def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float, max_steps: int) -> Floats:
+def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float) -> Floats:
     """Minimise ½ α·gram·α − offsets·α over α ≥ 0 with Σα = 1 by an active set that begins with the start's cuts.
 
     Each step solves for the cuts in use, drops the one that would turn negative, or else takes in the one of the
     smallest slope. α is feasible whenever the method stops.
     """
-    alpha, n = start.copy(), len(start)
-    alpha /= alpha.sum()
-    free, n_free, largest = np.empty(n, np.int64), 0, 0.0
-    for i in range(n):
-        largest = max(largest, gram[i, i])
-        if alpha[i] > 0.0:
-            free[n_free] = i
-            n_free += 1
-    ridge = RELATIVE_RIDGE * largest if largest > 0.0 else 1.0
-    for _ in range(max_steps):
-        target = _solve_on_free(gram, offsets, free[:n_free], ridge)
-        if not all_finite(target):
+    alpha, ridge = start / start.sum(), RELATIVE_RIDGE * float(gram.diagonal().max()) or 1.0
+    free = np.flatnonzero(alpha > 0.0).tolist()
+    for _ in range(MAX_SIMPLEX_STEPS):
+        system = np.ones((len(free) + 1, len(free) + 1))  # the last row and column are those of Σα = 1
+        system[:-1, :-1] = gram[np.ix_(free, free)] + ridge * np.eye(len(free))
+        system[-1, -1] = 0.0
+        try:
+            target = np.linalg.solve(system, np.append(offsets[free], 1.0))[:-1]
+        except np.linalg.LinAlgError:
             break
-        blocking = _move_towards(alpha, free[:n_free], target)
-        if blocking >= 0:
-            n_free -= 1
-            free[blocking] = free[n_free]
+        if not np.isfinite(target).all():
+            break
+        # α moves towards the target until an entry would turn negative.
+        used, negative = alpha[free], target < 0.0
+        reach = np.divide(used, used - target, out=np.ones(len(free)), where=negative)
+        blocking = int(np.argmin(reach))
+        alpha[free] = used + reach[blocking] * (target - used)
+        if negative[blocking]:
+            alpha[free.pop(blocking)] = 0.0
             continue
-        slope = np.sum(gram * alpha, axis=1) - offsets
-        lowest = np.argmin(slope)
-        if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
+        slope = gram @ alpha - offsets
+        lowest = int(np.argmin(slope))
+        if alpha[lowest] > 0.0 or slope[lowest] >= alpha @ slope - tolerance or len(free) == len(alpha):
             break
-        free[n_free] = lowest
-        n_free += 1
-    alpha /= alpha.sum()
-    return alpha
+        free.append(lowest)
+    return alpha / alpha.sum()  # type: ignore[no-any-return]
 
 
 class RidgeModel:
@@ -156,7 +101,7 @@ class RidgeModel:
     def lowest(self, tolerance: float) -> float:
         """Return the least value of the model: a lower bound of the objective."""
         gram = self.gram / self.regularisation
-        self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_SIMPLEX_STEPS)
+        self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance)
         self.idle = np.where((self.alpha > 0.0) | (self.near_alpha > 0.0), 0, self.idle + 1)
         self.idle[0] = 0  # risk(w) ≥ 0 stays
         if self.idle.max() >= MAX_IDLE_MINIMISATIONS:
@@ -171,7 +116,7 @@ class RidgeModel:
         for _ in range(MAX_PROXIMITY_TRIALS):
             proximity, total = self.proximity, self.regularisation + self.proximity
             gram, offsets = self.gram / total, self.offsets + proximity / total * products
-            self.near_alpha = _minimise_on_simplex(gram, offsets, self.near_alpha, tolerance, MAX_SIMPLEX_STEPS)
+            self.near_alpha = _minimise_on_simplex(gram, offsets, self.near_alpha, tolerance)
             # The height of the model there, from products of the cuts with themselves and the centre.
             steps = self.gram @ self.near_alpha
             square = proximity * (proximity * centre_square - 2.0 * float(self.near_alpha @ products))

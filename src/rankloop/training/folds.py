@@ -112,23 +112,13 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
         parts[source] = read(file)
         if parts[source].n_queries == 0:
             raise InvalidInput(f"{file} is empty: it holds no query")
-    width = max(part.n_features for part in parts.values())
-    for source, part in parts.items():  # the last features of narrower parts are 0
-        if part.n_features < width:
-            wide = np.pad(part.features, ((0, 0), (0, width - part.n_features)))
-            parts[source] = part._replace(features=wide)
-    folds = []
+    width, folds = max(part.n_features for part in parts.values()), []
     for fold in published:
-        train, test = (
-            parts[files[0]] if len(files) == 1 else concatenate([parts[source] for source in files])
-            for files in (fold.train, fold.test)
-        )
-        if fold.validation:
-            validation = parts[fold.validation[0]]
-        else:
+        roles = fold.train, fold.validation or fold.train, fold.test
+        train, validation, test = (concatenate([parts[source] for source in role], width) for role in roles)
+        if not fold.validation:
             is_validation = np.arange(train.n_queries) % VALIDATION_PERIOD == VALIDATION_PERIOD - 1
-            validation = train.subset(np.flatnonzero(is_validation))
-            train = train.subset(np.flatnonzero(~is_validation))
+            train, validation = (train.subset(np.flatnonzero(part)) for part in (~is_validation, is_validation))
         if 0 in (train.n_queries, validation.n_queries):
             raise InvalidInput(f"{fold.train[0].address} has too few queries for training and validation")
         folds.append(Fold(fold.name, train, validation, test))
