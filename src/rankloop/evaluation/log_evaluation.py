@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,22 +13,16 @@ from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
-from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Decision
 from rankloop.engine import Engine
 from rankloop.evaluation import propensity_evaluation
+from rankloop.evaluation.estimator_choice import AUTO_ESTIMATOR, EXAMINATION_ESTIMATOR, check_choice, choose_estimator
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage
-from rankloop.evaluation.off_policy.estimators import (
-    EXAMINATION_ESTIMATOR,
-    REWARD_MODEL_METHODS,
-    Method,
-    Options,
-    usual_estimator,
-)
+from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, AskedRanker
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
@@ -40,9 +34,6 @@ from rankloop.logs.reader import LogKind, read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
-AUTO_ESTIMATOR = "auto"
-ESTIMATOR_NAMES = (*get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
-OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
 PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
 Progress = Callable[[int, int], None]  # finished, of how many
@@ -126,11 +117,7 @@ def evaluate(
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    if estimator != AUTO_ESTIMATOR and estimator not in ESTIMATOR_NAMES:
-        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATOR_NAMES)}")
-    unknown = next((name for name in options if name not in OPTION_NAMES), None)
-    if unknown is not None:
-        raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTION_NAMES)}")
+    check_choice(estimator, options)
     of_choices, of_lists = (
         {name: value for name, value in options.items() if name in kind._fields} for kind in (Options, ListOptions)
     )
@@ -141,7 +128,7 @@ def evaluate(
         log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
+    method = choose_estimator(log, estimator)
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)

@@ -1,4 +1,4 @@
-"""Estimators of a policy's reward from the log of another one, with bounds; and which one is usual for a log."""
+"""Estimators of a policy's reward from the log of another one, with bounds."""
 
 import math
 import sys
@@ -13,10 +13,9 @@ from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.statistics import student_quantile
-from rankloop.core.types import Clicks, Floats, whole_number
+from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.sums import BOTTOM, RANGE_BOUNDS, REWARD, TOP, Extremes, Overlap, Series, Sums
-from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
-from rankloop.logs.list_log import ListLog
+from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
 RESAMPLES, AT_ONCE = 2000, 50
@@ -24,8 +23,6 @@ Ends = tuple[float, float]  # lower and upper; each holds with the level asked f
 Method = Literal[
     "ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr", "position_wise", "cascade_ips"
 ]
-EXAMINATION_ESTIMATOR = "examination"  # of `evaluation.list_evaluation`, without propensities
-PROPENSITY_ESTIMATOR = "snips"  # the usual one by propensities
 REWARD_MODEL_METHODS = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
 SUMMED_METHODS = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
 ROUNDING_TOLERANCE = 1e-9
@@ -208,22 +205,6 @@ def doubly_robust(
     """
     rows = rows_of(reward, propensity, target, predicted, expected)
     return estimate([rows], "doubly_robust", Options(**options))
-
-
-def usual_estimator(log: ListLog | ChoiceLog) -> str:
-    """Return the estimator that judges a log unless the caller names one.
-
-    Lists are judged by examination, which needs no propensities and answers for rankers without exploration. Single
-    choices, and lists whose learner took other feedback than clicks, are judged by propensities.
-
-    Args:
-      log: The log.
-    """
-    if isinstance(log, ChoiceLog):
-        return PROPENSITY_ESTIMATOR
-    first = None if log.rankings is None else next(log.rankings(), None)
-    is_of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    return EXAMINATION_ESTIMATOR if is_of_clicks else PROPENSITY_ESTIMATOR
 
 
 def method_of(name: str) -> Method:
