@@ -1,4 +1,4 @@
-"""Keep what reproductions found: `python docs/results/summary.py results/reproduce`; also the hook that shows it.
+"""Keep what reproductions found: `python -m docs.results.summary results/reproduce`; also the hook that shows it.
 
 The command writes summary.json beside this file, from everything that is finished in a results folder. As a hook of
 MkDocs, the file puts the table in the place of `<!-- reproductions -->`.

@@ -109,6 +109,21 @@ def test_preferences_without_grades():
         RankBundle().fit_pairs(X, [(0, 1)])
 
 
+def test_costs_make_a_list_of_pairs_the_mean_over_queries():
+    """The supplement divides by the pairs of a query: costs of |P| / (n · |P_q|) do the same to one list of pairs."""
+    X, y, qid = sample(n_queries=6, n_items=5)
+    X, y, qid = X[:-2], y[:-2], qid[:-2]  # the last query has fewer pairs
+    by_query = [
+        [(i, j) for i in np.flatnonzero(qid == q) for j in np.flatnonzero(qid == q) if y[i] < y[j]] for q in range(6)
+    ]
+    pairs = [pair for of_query in by_query for pair in of_query]
+    costs = [len(pairs) / (6 * len(of_query)) for of_query in by_query for _ in of_query]
+    graded = RankBundle("preferences", 0.1, tolerance=1e-10).fit(X, y, qid=qid)
+    listed = RankBundle("preferences", 0.1, tolerance=1e-10).fit_pairs(X, pairs, costs)
+    assert listed.coef_ == pytest.approx(graded.coef_, abs=1e-4)
+    assert RankBundle("preferences", 0.1).fit_pairs(X, pairs).coef_ != pytest.approx(graded.coef_, abs=1e-3)
+
+
 def test_a_warm_start_goes_on_from_the_weights():
     data = sample()
     model = RankBundle(regularisation=1e-4, warm_start=True).fit(*data)

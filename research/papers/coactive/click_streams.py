@@ -54,9 +54,9 @@ GRADER, CLEAN_GRADER = {"kind": "gaussian_grader", "sd": 1.0}, {"kind": "gaussia
 READER, CLEAN_READER = {"kind": "noisy_reader", "noise": 0.2}, {"kind": "noisy_reader", "noise": 0.0}
 
 
-def _letor(name: str, path: str, max_grade: int, normalise: bool = False, rounds: int | None = None) -> ClickStream:
+def _letor(name: str, path: str, max_grade: int, normalise: bool = False) -> ClickStream:
     stream: dict[str, Any] = {"kind": "letor", "path": path, "min_items": 20, "need_relevant": True, "candidates": 20}
-    return ClickStream(name, stream | {"normalise": normalise}, GRADER, CLEAN_GRADER, max_grade, path, rounds)
+    return ClickStream(name, stream | {"normalise": normalise}, GRADER, CLEAN_GRADER, max_grade, path)
 
 
 def _topics(name: str, path: str, share: float, rounds: int | None = None, n_words: int = 1000) -> ClickStream:
@@ -83,8 +83,11 @@ SHORT_TEXT_STREAMS = tuple(
     )
     for stream in TEXT_STREAMS
 )
+YAHOO = {"kind": "letor", "path": "yahoo/set1.train.txt"}
 PAPER_STREAMS = (  # the data of the paper that their owners may have
-    _letor("Yahoo", "yahoo/set1.train.txt", 4, rounds=28_000),
+    ClickStream(
+        "Yahoo", YAHOO, GRADER, CLEAN_GRADER, 4, str(YAHOO["path"]), rounds=28_000
+    ),  # every query, all its items
     _topics("RCV1", "rcv1", share=0.0, rounds=50_000, n_words=3000),
 )
 NAMED_STREAMS = (SIMULATED_STREAM, *LETOR_STREAMS, *TEXT_STREAMS, *SHORT_TEXT_STREAMS, *PAPER_STREAMS)

@@ -26,10 +26,11 @@ def _whole(file: str, scale: bool = False) -> Split:
     return Split([file], [file], scale)
 
 
+MSLR_FOLD = "MSLR-WEB10K/Fold1"
 SPLITS_BY_NAME = {  # the first three are the data of the thesis, which users fetch themselves
     "Yahoo": Split(["yahoo/set1.train.txt"], ["yahoo/set1.valid.txt"]),
     "Yandex": _whole("yandex/imat2009_learning.txt"),
-    "MSLR-WEB10K": Split(["MSLR-WEB10K/Fold1/train.txt"], ["MSLR-WEB10K/Fold1/vali.txt"], scale=True),
+    "MSLR-WEB10K": Split([f"{MSLR_FOLD}/train.txt", f"{MSLR_FOLD}/test.txt"], [f"{MSLR_FOLD}/vali.txt"], scale=True),
     "MSLR sample": _whole("letor/mslr_sample/mslr_sample.txt", scale=True)._replace(enough=50_000),
     "ClueWeb09": _folds("letor/clueweb09_webis/part{}.txt")._replace(enough=50_000),
     "MQ2008": _folds("letor/mq2008/S{}.txt"),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import estimate, number
@@ -23,6 +24,7 @@ from research.task_cache import cached_map
 STREAM = {"kind": "flipped_relevance", "n_items": 20, "n_relevant": 5, "flip": 0.05}
 N_ITEMS, N_FIRST = 20, 5
 HORIZONS, SEEDS = tuple(10**power for power in (3, 4, 5, 6, 7)), 3
+MIN_HORIZONS = 2  # with fewer no exponent can be fitted
 CHUNK_ROUNDS = 4096  # rounds whose regret is summed in one call
 QUICK_HORIZONS, QUICK_SEEDS = (10**3, 10**4, 10**5), 2
 
@@ -42,10 +44,11 @@ class Rate(NamedTuple):
 
 
 FIRST_ITEM = {"kind": "top_k", "depth": 1}
+PUBLISHED = {"kind": "rtopk", "estimator": "exploration"}  # the papers learn from exploring rounds only
 PRECISION = f"P@{N_FIRST}"
 RATES = (
     Rate(
-        "rtopk, first item", {"kind": "rtopk"}, FIRST_ITEM, "DCG", 0.6, 0.73,
+        "rtopk, first item", PUBLISHED, FIRST_ITEM, "DCG", 0.6, 0.73,
         "With feedback on the first item the regret grows as T^(2/3)",
         "thesis, section 3.2.8: the minimax regret of DCG is Θ(T^(2/3))",
         lambda horizon: rtopk_regret("DCG", N_ITEMS, 1, horizon),
@@ -57,7 +60,7 @@ RATES = (
         lambda horizon: ftpl_regret("DCG", N_ITEMS, horizon),
     ),
     Rate(
-        "rtopk, first item", {"kind": "rtopk", "measure": PRECISION}, FIRST_ITEM, PRECISION, 0.6, 0.73,
+        "rtopk, first item", PUBLISHED | {"measure": PRECISION}, FIRST_ITEM, PRECISION, 0.6, 0.73,
         f"For {PRECISION} the same learner has T^(2/3) as well",
         "thesis, Corollary 22: O(n·m^(2/3)·T^(2/3))",
         lambda horizon: rtopk_regret(PRECISION, N_ITEMS, 1, horizon),
@@ -93,10 +96,14 @@ def regret_of(task: Task) -> float:
     return best.lead()
 
 
-@reproduction("regret-rate", title="How regret grows with the number of rounds")
+@reproduction("regret-rate", takes=("rounds",), title="How regret grows with the number of rounds")
 def regret_rate(setting: Setting) -> Finding:
-    """Measure the growth of regret."""
+    """Measure the growth of regret up to the largest number of rounds, or to as many as the options allow."""
     horizons, n_seeds = (QUICK_HORIZONS, QUICK_SEEDS) if setting.quick else (HORIZONS, SEEDS)
+    if setting.options.rounds is not None:
+        horizons = tuple(horizon for horizon in horizons if horizon <= setting.options.rounds)
+        if len(horizons) < MIN_HORIZONS:
+            raise InvalidInput(f"--rounds must be at least {HORIZONS[MIN_HORIZONS - 1]}: an exponent needs two lengths")
     tasks = [Task(i, horizon, seed) for horizon in horizons for i in range(len(RATES)) for seed in range(n_seeds)]
     regrets = np.reshape(cached_map(setting, tasks, regret_of), (len(horizons), len(RATES), n_seeds))
     return finding(np.array(horizons), regrets.transpose(1, 2, 0))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.registry import build
 from rankloop.engine import Here
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.learners.preference_perceptron import PreferencePerceptron
@@ -304,6 +305,8 @@ def test_the_papers_own_data_are_read_where_they_are(tmp_path, monkeypatch):
     (tmp_path / "yahoo" / "set1.train.txt").write_text("2 qid:1 10:0.89028 11:0.75\n0 qid:1 3:0.1\n")
     [yahoo], notice = click_streams.asked_streams(Options(data=("yahoo",)))
     assert (yahoo.rounds, notice) == (28_000, "")
+    queries = build(yahoo.stream, "stream").dataset()
+    assert queries.sizes.tolist() == [2]  # no query is too short, as in the paper
     assert str(tmp_path) not in available_streams(LETOR_STREAMS[:1])[1]  # results that are kept name no folder
 
 

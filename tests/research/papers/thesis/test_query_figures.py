@@ -49,6 +49,17 @@ def test_all_four_figures_can_be_reproduced():
     assert {"thesis-2.1", "thesis-2.2", "thesis-3.4", "thesis-3.5", "thesis-3.4-annealing"} <= set(everything())
 
 
+def test_published_sets_are_compared_on_other_files_than_those_of_the_step_sizes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
+    folder = tmp_path / "MSLR-WEB10K" / "Fold1"
+    folder.mkdir(parents=True)
+    for query, part in enumerate(("train", "vali", "test")):
+        (folder / f"{part}.txt").write_text(f"2 qid:{query} 1:1 2:0\n0 qid:{query} 1:0 2:1\n")
+    [mslr], notice = available_sets((), ("MSLR-WEB10K",))
+    compared, tuned = (build(thing, "stream").dataset().query_ids for thing in (mslr.stream, mslr.tuning))
+    assert (compared, tuned, notice) == (("0", "2"), ("1",), "")
+
+
 def test_the_step_size_with_the_best_average_is_chosen(setting):
     bad, good = 1e-9, 0.1  # after a start that points away, a tiny step learns nothing
     who = Contender("ListNet", {"kind": "online_gradient", "start": [5.0, 5.0, 5.0, 5.0]}, "full", (bad, good))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from research.papers.top_k_feedback.regret_rate import RATES, Task, finding, regret_of
+from rankloop.core.errors import InvalidInput
+from rankloop.engine import Here
+from research.options import Options
+from research.papers.top_k_feedback.regret_rate import RATES, Task, finding, regret_of, regret_rate
+from research.registry import Setting
 
 HORIZONS = np.array([10**3, 10**4, 10**5, 10**6])
 
@@ -35,6 +41,18 @@ def test_tables_and_charts() -> None:
     measured, bounds = found.tables
     assert [row[0] for row in measured.rows] == [rate.name for rate in RATES]
     assert all(row[-1].startswith("useful from") for row in bounds.rows)
+
+
+def test_fewer_rounds_may_be_asked_for(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Here(), lambda finished, of: None, quick=True, options=Options(rounds=10**4))
+    assert regret_rate(setting).tables[0].header[2:-1] == ("T = 1,000", "T = 10,000")
+    with pytest.raises(InvalidInput, match="at least 10000"):
+        regret_rate(setting._replace(options=Options(rounds=5000)))
+
+
+def test_the_published_learner_is_judged() -> None:
+    kinds = {rate.learner["kind"]: rate.learner.get("estimator") for rate in RATES}
+    assert kinds == {"rtopk": "exploration", "ftpl": None, "precision_bandit": None}
 
 
 @pytest.mark.parametrize("rate", range(len(RATES)))
