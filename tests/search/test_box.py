@@ -89,6 +89,18 @@ def test_results_have_what_a_page_shows(box: SearchBox) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
+def test_the_newest_first_are_those_with_the_words(tmp_path: Path) -> None:
+    """What is only near in meaning would otherwise be first because it is new."""
+    words = ["car wheel", "car road", "car wheel road", "road wheel"] + ["flour salt", "bread salt", "bread flour"] * 4
+    texts = {f"{i}.md": text for i, text in enumerate(words)}
+    for file in write_notes(tmp_path / "notes", texts).iterdir():
+        seconds = 1e9 + 1e6 * int(file.stem)
+        os.utime(file, (seconds, seconds))
+    with box_over(tmp_path) as box:
+        assert [result.by_meaning for result in box.predict("car").results] == [False, False, False, True]
+        assert box.predict("car", sort="date").ids == ["2.md", "1.md", "0.md"]
+
+
 def test_neighbours_are_swapped_and_nothing_moves_further(box: SearchBox) -> None:
     orders = {tuple(box.search("boat").ids) for _ in range(40)}
     assert len(orders) > 1

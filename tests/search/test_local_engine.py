@@ -438,6 +438,15 @@ def test_endings_of_another_language_do_not_hide_a_mistyped_word(folder: Path) -
     engine.close()
 
 
+def test_a_word_that_is_begun_is_not_corrected(folder: Path) -> None:
+    engine = LocalEngine(folder)
+    texts = ["the annual budget", "a budget review", "an outward bud"]
+    engine.refresh(Listed([TextDocument(f"d{i}", "", text) for i, text in enumerate(texts)]))
+    assert found(engine, "budg", prefix=True) == ["d0", "d1"]
+    assert found(engine, "budg") == ["d2"]  # a whole word is: the nearest one of the collection
+    engine.close()
+
+
 def test_meaning_counts_less_in_a_collection_of_short_documents(engine: LocalEngine) -> None:
     words, features = np.array([1.0, 0.5]), np.zeros((2, len(MATCHES)))
     features[1, local_engine.LATENT] = 1.0

@@ -1,6 +1,7 @@
 """Office files as the libraries write them; damaged, endless and hostile ones."""
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -110,6 +111,26 @@ def test_texts_of_files(suffix: str) -> None:
     assert TEXT in read.body
     assert suffix not in (".docx", ".epub") or read.title == "Knots"
     assert suffix != ".epub" or read.body.index(TEXT) < read.body.index("the end")
+
+
+def without_properties(content: bytes) -> bytes:
+    """The file as Google Docs writes it: without the part that has title and author."""
+    rest = BytesIO()
+    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(rest, "w") as new:
+        for entry in old.infolist():
+            if entry.filename == "_rels/.rels":
+                new.writestr(entry, re.sub(rb"<Relationship [^>]*core-properties[^>]*>", b"", old.read(entry)))
+            elif entry.filename != "docProps/core.xml":
+                new.writestr(entry, old.read(entry))
+    return rest.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".pptx"])
+def test_a_file_without_a_title_has_the_name_of_the_file(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"annual_report{suffix}").write_bytes(without_properties(FILES[suffix]()))
+    (read,) = FolderSource(tmp_path).documents({})
+    assert read.document is not None
+    assert (read.document.title, TEXT in read.document.body) == ("annual report", True)
 
 
 def test_files_of_a_folder_are_read_in_isolation(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,6 +205,15 @@ def test_undo_over_http(fresh: httpx.Client) -> None:
     assert fresh.post("/search/undo", json=undo).json() == {"undone": False}
     assert fresh.get("/search/status").json()["counts"]["learned"] == 0
     assert ids(ask(fresh, private=True)) == ENGINE_ORDER
+
+
+def test_a_table_without_pyarrow_says_what_to_install(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for path in ("/log/search.parquet", "/search/study.parquet"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (501, PROBLEM)
+        assert "pip install 'rankloop[logs]'" in answer.json()["detail"]
+    assert client.get("/log/search.jsonl").status_code == 200
 
 
 @pytest.mark.parametrize("how", ["private", "prefix"])

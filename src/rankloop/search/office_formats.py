@@ -27,6 +27,7 @@ MAX_MEMORY_BYTES = 1_000_000_000
 MAX_UNPACKED_BYTES = 300_000_000  # of a zip file, which office files are
 MAX_CHARACTERS = 5_000_000
 MAX_PAGES = 5_000
+PLACEHOLDER_TITLES = {"Word Document", "PowerPoint Presentation"}  # of files whose authors gave none
 
 
 def _read_pdf(data: bytes) -> FileText:
@@ -168,7 +169,8 @@ def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
         return "it needs too much memory to be read"
     except Exception as error:  # The libraries fail on damaged files in more ways than they name.
         return f"it is a damaged {suffix} file ({type(error).__name__})"
-    return text.title.strip(), text.body
+    title = text.title.strip()
+    return "" if title in PLACEHOLDER_TITLES else title, text.body
 
 
 def _joined(lines: Iterable[str]) -> str:

@@ -181,6 +181,9 @@ class RankedSearch:
             ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)]
             log_fields = {"state": runtime.published.number}
         if options.sort == "date":
+            if isinstance(self.engine, LocalEngine):  # New documents that are only near in meaning would be the first.
+                by_meaning = self.engine.by_meaning(query)
+                ids = [id for id in ids if id not in by_meaning] or ids
             documents = await asyncio.to_thread(documents_of, self.engine, query, ids)
             ids.sort(key=lambda id: -documents[id].at if id in documents else 0.0)
         results = await asyncio.to_thread(self._with_texts, query, options, ids[: options.n], scores)

@@ -65,6 +65,15 @@ def test_enter_makes_a_search_that_is_logged(fresh: str, open_page: Any) -> None
     assert page.url.endswith("#q=apple")
 
 
+def test_a_long_question_is_not_cut(fresh: str, open_page: Any) -> None:
+    page = open_page(f"{fresh}/search")
+    page.focus("#query")
+    page.keyboard.insert_text("unknown " * 200 + "banana")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#again:visible")
+    assert shown(page) == ["日本語 😀.txt"]
+
+
 def test_three_clicks_change_the_order(fresh: str, open_page: Any) -> None:
     page = open_page(f"{fresh}/search")
     target = ask(page, "apple")[2]

@@ -69,13 +69,15 @@ class TermReader:
         alternatives, corrections, counts = dict[str, tuple[str, ...]](), dict[str, str](), list[float]()
         for stem in stems:
             word = by_stem[stem]
-            others = dict.fromkeys(self._table.stems_from(word, MAX_COMPLETIONS) if stem == last else ())
+            completions = self._table.stems_from(word, MAX_COMPLETIONS) if stem == last else ()
             variants, foreign = self._variant_stems(word), self._all_stems(word)[1:]
-            others |= dict.fromkeys([*foreign, *variants])
+            others = dict.fromkeys([*completions, *foreign, *variants])
             others.pop(stem, None)
             # The rules of another language cut a mistyped word to one that exists, which does not make it right.
             is_word = bool(foreign) and (frequencies[stem] > 0.0 or without_accents(word) in self._vocabulary)
-            reached = max([frequencies[stem], *self._frequencies(list(others) if is_word else variants)])
+            reached = max(
+                [frequencies[stem], *self._frequencies(list(others) if is_word else [*completions, *variants])]
+            )
             if len(query.words) <= MAX_SEARCHED_WORDS and reached <= self._rare_documents:
                 for near in self._near_words(word, reached):
                     corrections.setdefault(word, near)

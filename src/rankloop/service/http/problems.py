@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from rankloop.core import errors as core_errors
 from rankloop.core.errors import RankloopError, Rejected
+from rankloop.core.extras import MissingExtra
 from rankloop.core.registry import UnknownKind
 from rankloop.service import errors
 
@@ -32,6 +33,7 @@ STATUS_BY_ERROR: tuple[tuple[type[RankloopError], int, str], ...] = (
     (core_errors.IncompatibleFeedback, 422, "incompatible-feedback"),
     (core_errors.UnstableUpdate, 422, "unstable-update"),
     (core_errors.InvalidInput, 422, "invalid-input"),
+    (MissingExtra, 501, "not-installed"),
 )
 PROBLEM_KINDS = {
     413: "too-large",

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from rankloop.core.errors import NotFound
+from rankloop.core.extras import import_extra
 from rankloop.features.schema import Schema
 from rankloop.service.application.export import json_lines, parquet, ubi_bulk
 from rankloop.service.application.node import Node
@@ -65,6 +66,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         if form == "jsonl":
             return stream(json_lines(read()), "application/x-ndjson")
         if form == "parquet":
+            import_extra("pyarrow")  # A stream that has begun cannot say what is missing.
             return stream(parquet(read, schemas, who), "application/vnd.apache.parquet")
         if form == "ubi":
             return stream(ubi_bulk(read(), name), "application/x-ndjson")
