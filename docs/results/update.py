@@ -1,7 +1,8 @@
 """Bring the pages up to date with results: `python docs/results/update.py FOUND.json …`.
 
 FOUND.json is what `python -m research reproduce ID … --json` printed. Each finding is kept here as ID.json, and the
-tables between `<!-- result: NAME -->` and `<!-- end of result -->` are written again from all that is kept.
+tables between `<!-- result: NAME -->` and `<!-- end of result -->` are written again from all that is kept. The claims
+on coactive learning are those of summary.json, which `python -m docs.results.summary` writes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", 
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
 FIGURES = ("coactive-4", "coactive-5", "coactive-6", "coactive-7", "coactive-table-1")
 STUDY = ("coactive-1", "coactive-2", "coactive-3", "coactive-toy")
+SUMMARY = "summary"
 OURS, GOAL = "newton pairs", ["goal"]
 Finding = dict[str, Any]
 
@@ -39,6 +41,11 @@ def keep(findings: Iterable[Finding]) -> None:
     for finding in findings:
         text = json.dumps(finding, ensure_ascii=False, indent=1)
         (HERE / f"{finding['id']}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def summary_claims(id: str) -> list[Finding]:
+    """Return the claims that summary.json keeps of a reproduction."""
+    return next(record["claims"] for record in kept(SUMMARY)["experiments"] if record["id"] == id)
 
 
 def filled(page: str) -> str:
@@ -106,7 +113,7 @@ def claims() -> str:
     verdicts: dict[str, dict[str, str]] = {}
     papers: dict[str, list[str]] = {}
     for id in FIGURES:
-        for claim in kept(id)["claims"]:
+        for claim in summary_claims(id):
             (world,), words = claim["subject"], claim["text"]
             text = f"{words[0].upper()}{words[1:]} (`{id}`)"
             verdicts.setdefault(text, {})[world] = f"{claim['word']}, {numbers(claim)}"
@@ -123,7 +130,7 @@ def study() -> str:
     rows = (
         [f"{claim['text']} (`{id}`)", claim.get("paper", ""), claim["word"], claim["because"]]
         for id in STUDY
-        for claim in kept(id)["claims"]
+        for claim in summary_claims(id)
     )
     return table(["claim", "the paper", "here", "numbers"], rows)
 
@@ -214,8 +221,8 @@ PARTS = {
     "online-rankers-qualities": (partial(qualities, "shown in the last tenth"), ("online-rankers",)),
     "online-rankers-new-queries": (partial(qualities, "new queries at the end"), ("online-rankers",)),
     "online-rankers-after-change": (partial(qualities, "shown in the tenth after the change"), ("online-rankers",)),
-    "coactive-claims": (claims, FIGURES),
-    "coactive-study": (study, STUDY),
+    "coactive-claims": (claims, (SUMMARY,)),
+    "coactive-study": (study, (SUMMARY,)),
     "load": (load, ("load",)),
     "soak": (soak, ("soak",)),
     "logs": (logs, ("logs",)),
