@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +12,10 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import MissingExtra
-from rankloop.search.local_engine import LocalEngine
+from rankloop.search import routes
+from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.routes import SearchPage
-from rankloop.search.sources import FolderSource, TableSource
+from rankloop.search.sources import READ_LATER, FolderSource, TableSource
 from rankloop.search.texts import read_text
 from tests.search.boxes import write_notes
 from tests.service.page.server import eventually
@@ -55,6 +58,29 @@ def test_new_changed_and_deleted_files_are_read(page: SearchPage, tmp_path: Path
 
 def _expect(ids: list[str], expected: list[str]) -> None:
     assert ids == expected
+
+
+def test_a_page_with_many_office_files_is_there_before_all_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes as long as a refresh may wait for such files, so that the others appear one after the other."""
+    notes = write_notes(tmp_path / "notes")
+    cells = {name: json.dumps({"cells": [{"source": [f"quokka {name}"]}]}) for name in "abcd"}
+    write_notes(notes, {f"{name}.ipynb": text for name, text in cells.items()})
+    (notes / "b.ipynb").write_text("damaged", encoding="utf-8")
+    monkeypatch.setattr(routes, "MAX_OFFICE_SECONDS", 1e-9)
+    first = list[Refresh]()
+    monkeypatch.setattr(SearchPage, "_try_refresh", lambda page: first.append(page.last_refresh) or page._refresh())
+    engine = LocalEngine(tmp_path / "data")
+    try:
+        page = SearchPage(engine, FolderSource(notes, tmp_path / "data"))
+        eventually(lambda: _expect(sorted(found(page, "quokka")), ["a.ipynb", "c.ipynb", "d.ipynb"]))
+        eventually(lambda: _expect([thread.name for thread in threading.enumerate() if thread.name == "read-on"], []))
+        assert list(page.last_refresh.skipped) == ["b.ipynb"]
+        assert first[0].documents == 5  # four notes and the first of these files
+        assert first[0].skipped == dict.fromkeys(["b.ipynb", "c.ipynb", "d.ipynb"], READ_LATER)
+    finally:
+        engine.close()
 
 
 def test_a_table_is_not_watched(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udff
 BINARY_DOCUMENT_PREFIXES = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
 
 
+NO_TEXT = "there is no text in it"
+
+
 class FileText(NamedTuple):
     """Title and text of a file, with its date in seconds since 1970 and further values where it names them."""
 

@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import signal
 import sys
 import time
 import zipfile
@@ -15,11 +16,9 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import xxhash
-
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import missing_extra_message
-from rankloop.search.file_formats import FileText, html_text
+from rankloop.search.file_formats import NO_TEXT, FileText, html_text
 
 DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"  # the namespace of titles in e-books
 MAX_READ_SECONDS = 20.0
@@ -107,16 +106,13 @@ class OfficeReader:
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
         self._max_seconds, self._max_memory = max_seconds, max_memory
         self._process: Any = None
-        self._ended_on = set[bytes]()  # hashes of files that ended the process; they are not tried again
 
     def read(self, suffix: str, data: bytes) -> FileText:
         """Return title and text of a file with one of the suffixes of `OFFICE_READERS`, or say why that fails."""
-        file_hash = xxhash.xxh3_128_digest(data)
-        if file_hash in self._ended_on:
-            raise InvalidInput("it took too long or too much memory when it was read before")
         if self._process is None:
             # `multiprocessing` would run the user's script again in the new process, unless it has a main guard.
-            code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({self._max_memory})"
+            limits = f"{self._max_memory}, {self._max_seconds}"
+            code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({limits})"
             self._process = Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         process, begin = self._process, time.monotonic()
         timer = Timer(self._max_seconds, process.kill)
@@ -127,7 +123,6 @@ class OfficeReader:
             answer = json.loads(process.stdout.readline())
         except (ValueError, OSError):
             self.close()
-            self._ended_on.add(file_hash)
             if time.monotonic() - begin >= self._max_seconds:
                 raise InvalidInput(f"it took longer than {self._max_seconds:g} seconds to read") from None
             raise InvalidInput("it could not be read: the reader crashed or needed too much memory") from None
@@ -145,15 +140,18 @@ class OfficeReader:
         self._process = None
 
 
-def _serve(max_memory: int) -> None:
+def _serve(max_memory: int, max_seconds: float) -> None:
     """Answer each file with a line of JSON: title and text, or a sentence that says why not."""
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit.
         import_module("resource").setrlimit(import_module("resource").RLIMIT_AS, (max_memory, max_memory))
+    set_alarm = getattr(signal, "alarm", lambda seconds: None)  # Windows has none.
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     with suppress(KeyboardInterrupt):
         while header := sys.stdin.buffer.readline().split():
             data = sys.stdin.buffer.read(int(header[1]))
+            set_alarm(int(max_seconds) + 2)  # It ends this process where the one that limits its time is gone.
             print(json.dumps(_read(header[0].decode(), data)), file=answers, flush=True)
+            set_alarm(0)
 
 
 def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
@@ -169,6 +167,8 @@ def _read(suffix: str, data: bytes) -> tuple[str, str] | str:
         return "it needs too much memory to be read"
     except Exception as error:  # The libraries fail on damaged files in more ways than they name.
         return f"it is a damaged {suffix} file ({type(error).__name__})"
+    if not text.body.strip():
+        return NO_TEXT
     title = text.title.strip()
     return "" if title in PLACEHOLDER_TITLES else title, text.body
 

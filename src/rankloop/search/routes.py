@@ -44,6 +44,7 @@ COOKIE = "rankloop_visitor"
 VISITOR = re.compile(r"[0-9a-f]{32}")
 YEAR_SECONDS = 365 * 86_400
 EXAMPLES, MAX_TITLES = 3, 200  # words to begin with, and titles that they are taken from
+MAX_OFFICE_SECONDS = 10.0  # of one refresh: what takes longer is read by the next one, which begins at once
 MAX_SKIPPED = 200  # files that could not be read, as the page names them
 
 
@@ -103,6 +104,8 @@ class SearchPage:
         self._origins = check_origins(origins)
         self._refreshing = Lock()
         self.last_refresh, self.examples = Refresh(0, 0, 0, getattr(engine, "n_documents", 0), {}), list[str]()
+        if isinstance(source, FolderSource):
+            source.max_office_seconds = MAX_OFFICE_SECONDS
         if source is not None:
             self._refresh()
 
@@ -245,8 +248,7 @@ class SearchPage:
             data = source.without
             for changes in watchfiles.watch(source.folder, raise_interrupt=False, stop_event=end):
                 if data is None or any(not Path(path).is_relative_to(data) for _, path in changes):
-                    with suppress(InvalidInput):  # The next change tries again.
-                        self._refresh()
+                    self._try_refresh()
 
         Thread(target=watch, name="watch", daemon=True).start()
         return end
@@ -260,7 +262,13 @@ class SearchPage:
                 self.examples = _example_words(self.engine.table.titles(MAX_TITLES))
         finally:
             self._refreshing.release()
+        if isinstance(self.source, FolderSource) and self.source.office_seconds_left <= 0.0:
+            Thread(target=self._try_refresh, name="read-on", daemon=True).start()
         return self.last_refresh
+
+    def _try_refresh(self) -> None:
+        with suppress(InvalidInput):  # Others are reading, or the next change tries again.
+            self._refresh()
 
 
 def _example_words(titles: Iterable[str]) -> list[str]:

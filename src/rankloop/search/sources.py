@@ -2,9 +2,11 @@
 
 import csv
 import json
+import math
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -175,6 +177,7 @@ MESSAGE_SEPARATOR = "//"  # between a file and a message in it; no path has it
 MAILDIR_FOLDERS = {"cur", "new"}
 MAILDIR_FILE_NAME = re.compile(r"\d+\.\S")  # how files of a maildir begin
 MAX_READ_ATTEMPTS = 3  # at a file that changes while it is read
+READ_LATER = "it is read later: other files take long"
 CHANGES = "it changes while it is read; what was read before stays"
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 READERS = {".eml": file_formats.read_email, ".svg": file_formats.read_svg}
@@ -188,7 +191,13 @@ class FolderSource:
 
     Links are not followed, so nothing outside the folder is read; neither are hidden files and `without`, the folder in
     which the index itself may be.
+
+    After `max_office_seconds` of reading office files, the others are left for the next reading. Those that cannot be
+    read are not tried again until they change.
     """
+
+    max_office_seconds = math.inf
+    office_seconds_left = math.inf
 
     def __init__(self, folder: Path, without: Path | None = None) -> None:
         if not folder.is_dir():
@@ -198,10 +207,12 @@ class FolderSource:
         self.name = str(folder)
         self.skipped = Skipped()
         self._office = OfficeReader()
+        self._unreadable = dict[str, tuple[str, str]]()  # stamps of office files by id, and reasons
 
     def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
         self.skipped, stamps_by_path = Skipped(), dict[str, dict[str, str]]()
+        self.office_seconds_left = self.max_office_seconds
         for id, old_stamp in stamps.items():
             stamps_by_path.setdefault(id.partition(MESSAGE_SEPARATOR)[0], {})[id] = old_stamp
         try:
@@ -239,6 +250,11 @@ class FolderSource:
         if old_stamps and set(old_stamps.values()) == {_stamp(status)}:
             yield from (SourceDocument(name, stamp, None) for name, stamp in old_stamps.items())
             return
+        stamp, reason = self._unreadable.get(id, ("", ""))
+        if stamp == _stamp(status):
+            raise InvalidInput(reason)
+        if self.office_seconds_left <= 0.0 and path.suffix.lower() in OFFICE_READERS:
+            raise InvalidInput(READ_LATER)
         with os.fdopen(os.open(path, OPEN_FLAGS), "rb") as file:
             if file_formats.MAILBOX_START.match(file.peek(1_000)):
                 yield from self._messages(file, id, old_stamps)
@@ -259,7 +275,7 @@ class FolderSource:
             return SourceDocument(id, old_stamp, None)
         suffix, is_in_maildir = path.suffix.lower(), path.parent.name in MAILDIR_FOLDERS
         if suffix in OFFICE_READERS:
-            read = self._office.read(suffix, data)
+            read = self._read_office(id, suffix, data, _stamp(status))
         elif is_in_maildir and MAILDIR_FILE_NAME.match(path.name):
             read = file_formats.read_email(data)
         else:
@@ -270,6 +286,16 @@ class FolderSource:
             fields["folder"] = id.rpartition("/")[0]
         document = TextDocument(id, title, read.body, read.at or status.st_mtime, fields)
         return SourceDocument(id, _stamp(status), self._cut(document, status.st_size > MAX_READ))
+
+    def _read_office(self, id: str, suffix: str, data: bytes, stamp: str) -> file_formats.FileText:
+        begin = time.monotonic()
+        try:
+            return self._office.read(suffix, data)
+        except InvalidInput as error:
+            self._unreadable[id] = stamp, str(error)
+            raise
+        finally:
+            self.office_seconds_left -= time.monotonic() - begin
 
     def _messages(self, file: BinaryIO, id: str, old_stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         status, message_ids = os.fstat(file.fileno()), set[str]()
@@ -292,7 +318,7 @@ class FolderSource:
 
     def _cut(self, document: TextDocument, is_cut: bool = False) -> TextDocument:
         if not document.body.strip():
-            raise InvalidInput("there is no text in it")
+            raise InvalidInput(file_formats.NO_TEXT)
         if is_cut or len(document.body) > MAX_BODY:
             limit = f"{MAX_READ // 1024**2} MB" if is_cut else f"{MAX_BODY:,} characters"
             self.skipped.add(document.id, f"only its first {limit} are indexed")
