@@ -42,14 +42,14 @@ def perturbed_regret(
 def approximate_regret(
     horizon: int, radius: float, norm: float, alpha: float, slack: float = 0.0, *, beta: float
 ) -> float:
-    """Corollary 4: slack / α + β R ‖w*‖ / α + √(2 (4 − β²)) R ‖w*‖ / (α √T).
+    """Corollary 4: slack / α + β R ‖w*‖ / α + √(4 − β²) R ‖w*‖ / (α √T); the paper has a needless 2 under the root.
 
     For perturbations that keep, in expectation, at least 1 − β of the utility in each round.
     """
     _check(horizon, radius, norm, alpha)
     if not 0 <= beta <= 1:
         raise InvalidInput(f"beta = {beta} is a share of the utility from 0 to 1")
-    transient = math.sqrt(2 * (4 - beta**2)) * radius * norm / (alpha * math.sqrt(horizon))
+    transient = math.sqrt(4 - beta**2) * radius * norm / (alpha * math.sqrt(horizon))
     return slack / alpha + beta * radius * norm / alpha + transient
 
 

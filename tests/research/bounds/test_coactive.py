@@ -48,7 +48,7 @@ def test_formulas():
     assert pytest.approx(1 - 1 / math.log2(3)) == FIRST_DROP
     assert preference_perceptron_regret(T, R, W, A, XI) == pytest.approx(0.1 / 0.5 + 2 * 3 * 2 / (0.5 * 20))
     assert perturbed_regret(T, R, W, A, XI, score_agreement=4.0) == pytest.approx(0.2 + math.sqrt(44) * 2 / 10)
-    transient = math.sqrt(2 * 3.75) * 6 / 10
+    transient = math.sqrt(3.75) * 6 / 10
     assert approximate_regret(T, R, W, A, XI, beta=0.5) == pytest.approx(0.2 + 0.5 * 6 / 0.5 + transient)
     beta = 0.5 * (1 - 1 / math.log2(3))
     assert three_pr_regret(T, R, W, A, XI, swap=0.5) == pytest.approx(approximate_regret(T, R, W, A, XI, beta=beta))
@@ -150,7 +150,7 @@ def test_weights_that_grow_as_fast_as_corollary_4_allows_stay_below_it(beta):
     length = 0.0
     for t in range(1, 400):
         length = math.sqrt(length**2 + 2 * beta * R * length + 4 * R**2)
-        assert length <= beta * R * t + math.sqrt(2 * (4 - beta**2)) * R * math.sqrt(t) + 1e-9
+        assert length <= beta * R * t + math.sqrt((4 - beta**2) * t) * R + 1e-9
         assert length * W / (A * t) <= approximate_regret(t, R, W, A, beta=beta) + 1e-9
 
 

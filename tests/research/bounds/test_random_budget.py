@@ -48,6 +48,26 @@ def test_mistakes_stay_below_the_bound():
     assert min(mistakes) > 2
 
 
+def test_mistakes_stay_below_the_bound_if_no_comparator_is_perfect():
+    """A tenth of the pairs are the wrong way round; L is the loss of the comparator over the mistakes of each run."""
+    rng, margin, budget = default_rng(2), 0.5, 12
+    z = rng.normal(size=(600, 4))
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    z *= np.sign(z[:, :1])
+    z = z[z[:, 0] > margin]
+    z[rng.random(len(z)) < 0.1] *= -1.0
+    losses = np.maximum(0.0, 1.0 - z[:, 0] / margin)
+    totals = []
+    for seed in range(40):
+        # A run on the first pairs has the mistakes of the full run there: so differences are the mistakes of each pair.
+        counts = [random_budget_run(z[:length], budget, default_rng(seed)) for length in range(len(z) + 1)]
+        totals.append((counts[-1], losses[np.flatnonzero(np.diff(counts))].sum()))
+    mistakes, lost = np.mean(totals, axis=0)
+    assert lost > 1.0
+    assert mistakes <= random_budget_mistakes(1.0 / margin, 1.0, budget, lost)
+    assert mistakes > random_budget_mistakes(1.0 / margin, 1.0, budget)  # without L the bound would be wrong
+
+
 def test_with_too_few_places_mistakes_never_end():
     """n orthonormal pairs in turn: C·‖u‖² = n, and with fewer places than n every pass costs mistakes for ever."""
     n = 12

@@ -1,10 +1,11 @@
 """Constant-factor regret against an adversary: both bounds of the share, every step of the proof, and a game."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query, Relevances
@@ -114,6 +115,58 @@ def test_estimates_are_unbiased():
         after = learner.learn(state, query, explored, Relevances(np.array([top]), grades[[top]]))
         total += 0.25 / 3 * after.sums[decision.receipt.cell]
     assert total == pytest.approx(grades)
+
+
+@pytest.mark.parametrize("exploration", [0.05, 0.5])
+def test_estimates_have_the_second_moment_of_the_proof(exploration):
+    """Step 1: E‖z̃‖² = (m/γ)·Σ r_i, which is at most m²/γ, and equal to it if everything is relevant."""
+    learner, query = AdversarialConstantFactor(exploration=exploration), Query.of(np.empty((3, 0)))
+    state = learner.init(Problem(0, n_items=3, depth=1))
+    decision = learner.rank(state, query, np.random.default_rng(6))
+    explored = decision._replace(receipt=decision.receipt._replace(explored=True))
+    for grades in itertools.product((0.0, 1.0), repeat=3):
+        after = [
+            learner.learn(state, query, explored, Relevances(np.array([i]), np.array([grades[i]]))) for i in range(3)
+        ]
+        moment = exploration / 3 * sum(float(np.sum(each.sums**2)) for each in after)
+        assert moment == pytest.approx(3 / exploration * sum(grades))
+        assert moment <= 9 / exploration + 1e-9
+
+
+@pytest.mark.parametrize(("measure", "n_items"), [("nDCG", 3), ("AP", 3), ("AUC", 4)])
+def test_what_is_lost_is_at_most_the_distance_from_the_cells(measure, n_items):
+    """Steps 4 and 5, for any sequence and any forecast of cells: lost_τ ≤ −Σ y_(C,τ)·U_C ≤ Y·√N·√D."""
+    enclosure, rng = enclose_factor(measure, n_items, GAP), np.random.default_rng(7)
+    relevances, worth = worth_of(measure, n_items)
+    cells = enclosure.cells
+    longest = max(np.linalg.norm(cell.multipliers, axis=1).max() for cell in cells)
+    closest = -np.inf
+    for _ in range(20):
+        law = rng.dirichlet(np.full(len(relevances), 0.2))
+        rounds = rng.choice(len(relevances), size=60, p=law)
+        forecasts = rng.integers(len(cells), size=60)
+        sums, lost = np.zeros((len(cells), n_items)), np.zeros(len(worth))
+        for relevance, number in zip(rounds, forecasts):
+            sums[number] += relevances[relevance]
+            lost += enclosure.floor * worth[:, relevance] - cells[number].mixture @ worth[:, relevance]
+        by_multipliers = -sum(cell.multipliers @ total for cell, total in zip(cells, sums))
+        distances = [nnls(cell.corners.T, total)[1] for cell, total in zip(cells, sums)]
+        allowed = longest * np.sqrt(len(cells)) * np.linalg.norm(distances)
+        assert (lost <= by_multipliers + 1e-6).all()
+        assert (by_multipliers <= allowed + 1e-6).all()
+        closest = max(closest, float(lost.max()))
+    assert closest > 0.0  # a bad forecast loses, so the bound is not empty
+
+
+def test_the_page_prints_shares_that_are_enclosed():
+    page = (Path(__file__).parents[3] / "docs" / "theory" / "constant-factor.md").read_text(encoding="utf-8")
+    for measure, n_items in CASES:
+        [row] = [line for line in page.splitlines() if line.startswith(f"| {measure} |")]
+        low, high = map(float, row.split("|")[n_items - 1].split(" to "))
+        enclosure = enclose_factor(measure, n_items, GAP)
+        assert low < high
+        assert low <= enclosure.ceiling
+        assert high >= enclosure.floor
 
 
 def share_kept(learner, sequence, seed):
