@@ -4,6 +4,7 @@ import json
 import tomllib
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
@@ -11,29 +12,9 @@ from rankloop.core.errors import InvalidInput
 if TYPE_CHECKING:
     from rankloop.games import Advice
 
-FEEDBACK_TEXTS = {
-    "clicks": "clicks on the list",
-    "order": "a better order",
-    "grades": "grades of all items",
-    "top_grades": "grades of the first k items",
-    "reward": "a click or none on one shown item",
-    "files": "files of queries with grades",
-    "log": "a log of lists and clicks",
-    "ad_log": "a log of ads with propensities",
-}
-ITEM_TEXTS = {"features": "with features", "fields": "with raw fields", "fixed": "a fixed set"}
-FEEDBACK_ARGUMENTS = {
-    "clicks": "clicks=shown.ids[:1]",
-    "order": 'preferred=["b", "a"]',
-    "grades": "relevances={item: float(item == shown.ids[0]) for item in shown.ids}",
-    "top_grades": "relevances={item: 1 for item in shown.ids[:%d]}",
-    "reward": "reward=1.0",
-}
-SCHEMA_ARGUMENTS = (
-    'features={"price": "number", "brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
-)
-FEATURE_CANDIDATES = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
-SCHEMA_CANDIDATES = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
+ADVICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FEEDBACK_TEXTS: dict[str, str] = ADVICE["feedback"]
+ITEM_TEXTS: dict[str, str] = ADVICE["items"]
 
 
 class ProblemSize(NamedTuple):
@@ -70,39 +51,26 @@ class Choice(NamedTuple):
         """Return a short program that runs as it is, or a command."""
         if self.learner is None:
             return self.use
-        problem, candidates = self._arguments(size)
-        # A reward of items with features is a click on the first.
-        is_click = self.feedback == "reward" and self.items != "fixed"
-        feedback = FEEDBACK_ARGUMENTS["clicks" if is_click else self.feedback]
-        feedback = feedback % size.depth if self.feedback == "top_grades" else feedback
-        return (
-            f"from rankloop import Ranker\n\nranker = Ranker({json.dumps(self.use)}, {problem})\n"
-            f"shown = ranker.rank({candidates})\nprint(shown.ids)  # show these, best first\n"
-            f"ranker.learn(shown, {feedback})"
+        parts = ADVICE["programs"][self.items]
+        parts = {"learn": ADVICE["learn"].get(self.feedback), **parts, **parts.get(self.feedback, {})}
+        program = (
+            f"from rankloop import Ranker\n\nranker = Ranker({json.dumps(self.use)}, {parts['problem']})\n"
+            f"shown = ranker.rank({parts['rank']})\nprint(shown.ids)  # show these, best first\n"
+            f"ranker.learn(shown, {parts['learn']})"
         )
-
-    def _arguments(self, size: ProblemSize) -> tuple[str, str]:
-        """Return the arguments of `Ranker` after the learner, and those of `Ranker.rank`."""
-        depth = f", depth={size.depth}" if self.feedback == "top_grades" else ""
-        shown = ", shown=1" if self.feedback == "reward" else ""
-        if self.items == "fields":
-            return SCHEMA_ARGUMENTS + shown, SCHEMA_CANDIDATES
-        if self.items == "features":
-            return f'features=["price", "rating"]{depth}{shown}', FEATURE_CANDIDATES
-        if self.feedback == "order":
-            return 'features=["a", "b"]', '{"a": {"a": 1}, "b": {"b": 1}}'
-        names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
-        if self.feedback == "reward":
-            return f'items={names}, context=["age"]', 'context={"age": 0.4}'
-        grades = f", max_grade={size.max_grade}" if size.max_grade != 1 else ""
-        return f"items={names}{depth}{grades}", ""
+        sizes = {
+            "items": f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]',
+            "depth": f", depth={size.depth}" if self.feedback == "top_grades" else "",
+            "top": size.depth,
+            "max_grade": f", max_grade={size.max_grade}" if size.max_grade != 1 else "",
+        }
+        return Template(program).substitute(sizes)
 
 
 @cache
 def table() -> tuple[Choice, ...]:
     """Return all rows of `advice.toml`."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return tuple(Choice(**row) for row in tomllib.loads(text)["choices"])
+    return tuple(Choice(**row) for row in ADVICE["choices"])
 
 
 def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:

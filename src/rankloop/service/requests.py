@@ -3,19 +3,32 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from rankloop.adapter import MAX_ID_LENGTH, Id
-from rankloop.core.errors import Rejected
 from rankloop.outcomes import DEFAULT_MAX_CLICK_WEIGHT, DEFAULT_WINDOW
 
 Value = Annotated[  # checked by the ranker's schema, whose errors name the item and the field
     Any,
-    msgspec.Meta(
+    Meta(
         description="A text, a number, true, false, null if it is unknown, or a list of these",
         extra_json_schema={"type": ["string", "number", "boolean", "null", "array"]},
     ),
 ]
-MAX_TAGS, MAX_TAG_NAME_LENGTH = 16, 64
+MAX_SIZE = 10_000  # of a problem
+MAX_WINDOW_SECONDS = 30 * 86_400.0
+Text = Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
+Name = Annotated[str, Meta(min_length=1, max_length=128)]  # of a field
+Size = Annotated[int, Meta(ge=0, le=MAX_SIZE)]
+Depth = Annotated[int, Meta(ge=1, le=MAX_SIZE)]
+Grade = Annotated[int, Meta(ge=0, le=1_000)]  # a sum of larger powers of 2 may overflow
+ClickWeight = Annotated[float, Meta(gt=0, le=1e6)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+WindowSeconds = Annotated[float, Meta(gt=0, le=MAX_WINDOW_SECONDS)]
+TagName = Annotated[str, Meta(min_length=1, max_length=64)]
+Tags = Annotated[dict[TagName, Text], Meta(max_length=16)]  # few and short: every ranking logs them
+PlainValue = str | int | float | bool | None
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
@@ -34,13 +47,13 @@ class ContextBody(Strict):
 class ProblemBody(Strict):
     """The problem of a ranker; `items` are its fixed set of items, if it has one."""
 
-    n_features: int | None = None  # not needed with `feature_names`
+    n_features: Size | None = None  # not needed with `feature_names`
     items: list[Id] | None = None
-    n_context: int = 0  # not needed with `context`
-    shown: int | None = None
-    depth: int | None = None
-    max_grade: int = 1
-    feature_names: list[str] | None = None
+    n_context: Size = 0  # not needed with `context`
+    shown: Depth | None = None
+    depth: Depth | None = None
+    max_grade: Grade = 1
+    feature_names: Annotated[list[str], Meta(max_length=MAX_SIZE)] | None = None
     context: ContextBody | None = None
     schema: dict[str, Any] | None = None  # features and context by kind, crosses, bits; instead of n_features
     catalogue: str | None = None  # holds item values that requests need not send; needs a schema
@@ -51,7 +64,7 @@ class BaseBody(Strict):
 
     feature: str | int | None = None
     weights: list[float] | None = None
-    weight: float = 1.0  # the initial weight of the base score; 0: the base is only compared with
+    weight: Annotated[float, Meta(ge=0)] = 1.0  # the initial one of the base score; 0: the base is only compared with
     model: str | None = None  # the name or hash of the model that computes the feature; a request may name a newer one
     booster: bytes | None = None  # a file of LightGBM or `rankloop train --trees`, in base64
     kind: Literal["given_order"] | None = None  # requests have the items in the existing order
@@ -69,15 +82,17 @@ class CreateBody(Strict):
 
     learner: dict[str, Any] | str
     problem: ProblemBody
-    seed: int = 0
-    window: float = 1800.0  # seconds after a ranking in which feedback is accepted
+    seed: Seed = 0
+    window: WindowSeconds = 1800.0  # seconds after a ranking in which feedback is accepted
     default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
-    snapshot_every: int = 100  # updates; older snapshots are thinned
-    max_click_weight: float = DEFAULT_MAX_CLICK_WEIGHT  # a heavier click is refused, a heavier outcome counts so much
+    snapshot_every: Annotated[int, Meta(ge=1, le=10**9)] = 100  # updates; older snapshots are thinned
+    max_click_weight: ClickWeight = (
+        DEFAULT_MAX_CLICK_WEIGHT  # heavier clicks are refused, heavier outcomes count so much
+    )
     outcomes: dict[str, OutcomeBody] = {}  # by name, as in {"purchase": {"weight": 20, "window": "7d"}}
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order
-    evaluation_share: float = 0.0  # share of rankings that are interleaved with the base order, and not learned from
+    evaluation_share: Share = 0.0  # share of rankings that are interleaved with the base order, and not learned from
     guard: bool = False  # freeze and roll back if the ranker loses that comparison
 
 
@@ -92,26 +107,16 @@ class RankBody(Strict):
     """Rank items."""
 
     items: list[Item] = []
-    query_id: str = ""
+    query_id: Text = ""
     context: list[float] | dict[str, Value] = []  # numbers, or values by column name
     pinned: list[Id] = []  # shown first, in this order
     excluded: list[Id] = []  # not shown
     ids: list[Id] = []  # items whose values are all in the catalogue, in addition to `items`
-    user: str = ""  # the user and the session are kept in the log, for joins and for erasing a user
-    session: str = ""
-    tags: dict[str, str] = {}  # further labels for the log, as in {"page": "home", "variant": "b"}
+    user: Text = ""  # the user and the session are kept in the log, for joins and for erasing a user
+    session: Text = ""
+    tags: Tags = {}  # further labels for the log, as in {"page": "home", "variant": "b"}
     base_model: str | None = None  # the model that computed the base score; that of the ranker unless given
     order: list[Id] = []  # all items of a page that another system has shown, in its order: logged, not ranked
-
-
-def check_tags(tags: dict[str, str]) -> None:
-    """Refuse tags that are too many or too long: every ranking logs them."""
-    if len(tags) > MAX_TAGS:
-        raise Rejected("tags", f"are {len(tags)}, the limit is {MAX_TAGS}")
-    for name, value in tags.items():
-        if not 0 < len(name) <= MAX_TAG_NAME_LENGTH or len(value) > MAX_ID_LENGTH:
-            limits = f"a name has 1 to {MAX_TAG_NAME_LENGTH} characters, a value at most {MAX_ID_LENGTH}"
-            raise Rejected("tags", f"{name!r:.80}: {limits}")
 
 
 class FeedbackBody(Strict):
@@ -153,7 +158,10 @@ class SchemaBody(Strict):
 class CatalogueBody(Strict):
     """Rows of a catalogue by id: each replaces the row of its id, null deletes it."""
 
-    rows: dict[str, dict[str, Value] | None]
+    rows: dict[
+        Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)],
+        Annotated[dict[Name, PlainValue | list[PlainValue]], Meta(max_length=1_000)] | None,
+    ]
 
 
 class RollbackBody(Strict):
@@ -174,7 +182,7 @@ class ForgetBody(Strict):
 class RankerChangeBody(Strict):
     """Change the feedback window of a ranker, in seconds."""
 
-    window: float
+    window: WindowSeconds
 
 
 class AliasBody(Strict):
@@ -210,9 +218,9 @@ class ExperimentBody(Strict):
     b: VariantBody
     method: Literal["interleaving", "split"] = "interleaving"
     interleaving: dict[str, Any] | str = "team_draft"
-    guardrails: dict[str, float] = {}  # of an A/B test: how much of clicks or an outcome a may lose, as in 0.02
-    seed: int = 0
-    window: float = 1800.0
+    guardrails: dict[str, Share] = {}  # of an A/B test: how much of clicks or an outcome a may lose, as in 0.02
+    seed: Seed = 0
+    window: WindowSeconds = 1800.0
     outcomes: dict[str, OutcomeBody] = {}  # those of its rankers, unless given
 
 

@@ -155,19 +155,23 @@ def _names(client: httpx.Client, impression: str, id: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "reason"),
+    ("rows", "field", "reason"),
     [
-        ({"a": {"price": "ten"}}, "item 'a': price must be a number"),
-        ({"a": {"price": {"x": 1}}}, "item 'a': price must be"),
-        ({"": {"price": 1}}, "is not an id"),
-        ({"a" * 300: {"price": 1}}, "is not an id"),
-        ({"a": {"": 1}}, "is not a field name"),
+        ({"a": {"price": "ten"}}, "rows", "item 'a': price must be a number"),
+        ({"a": {"price": {"x": 1}}}, "rows.a.price", "got `object`"),
+        ({"a": {"price": [[1]]}}, "rows.a.price[0]", "got `array`"),
+        ({"": {"price": 1}}, "rows", "length >= 1 as a name"),
+        ({"a" * 300: {"price": 1}}, "rows", "length <= 256 as a name"),
+        ({"a": {"": 1}}, "rows.a", "length >= 1 as a name"),
+        ({"a": {str(i): 1 for i in range(1001)}}, "rows.a", "length <= 1000"),
     ],
 )
-def test_a_row_that_could_not_be_read_is_refused(client: httpx.Client, rows: dict[str, Any], reason: str) -> None:
+def test_a_row_that_could_not_be_read_is_refused(
+    client: httpx.Client, rows: dict[str, Any], field: str, reason: str
+) -> None:
     before = client.get("/catalogues/products").json()
-    field, said = refused(client.put("/catalogues/products", json={"rows": rows | {"fine": {"price": 1}}}))
-    assert (field, reason in said) == ("rows", True), said
+    wrong, said = refused(client.put("/catalogues/products", json={"rows": rows | {"fine": {"price": 1}}}))
+    assert (wrong, reason in said) == (field, True), said
     assert client.get("/catalogues/products").json() == before
 
 

@@ -95,7 +95,6 @@ class Administration:
 
     async def create_experiment(self, name: str, body: requests.ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""
-        configuration.check_seed_and_window(body)
         directory, entity = self._directory, f"experiment/{name}"
         declared: dict[str, requests.OutcomeBody] = {}
         for variant in (body.b, body.a):
@@ -158,7 +157,6 @@ class Administration:
 
     async def set_window(self, name: str, window: float) -> None:
         """Change the feedback window of a ranker, also for open impressions."""
-        configuration.check_window(window)
         runtime = await self._directory.find_ranker(name)
         if (runtime.projection.window or runtime.body.window) != window:
             await self._change(runtime.entity, records.WindowChanged(window), controls_learning=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_NUMBERS_AT_ONCE, Id, QueryRequest, are_valid_ids
+from rankloop.adapter import INVALID_ID, MAX_NUMBERS_AT_ONCE, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts
 from rankloop.core.serialisation import decision_to_plain, to_plain
@@ -29,7 +29,7 @@ from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked, Values
-from rankloop.service.requests import CreateBody, Item, RankBody, RankResponse, check_tags
+from rankloop.service.requests import CreateBody, Item, RankBody, RankResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
@@ -292,11 +292,6 @@ def query_request(
         advice = "combine rare fields into one" if config.encoders else "use a schema"
         problem = f"items: {n_values:,} values, missing ones included; the limit is {limit:,}"
         raise TooLarge(f"{problem}. Rank fewer items, or {advice}")
-    for field in ("query_id", "user", "session"):
-        if len(getattr(body, field)) > MAX_ID_LENGTH:
-            raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
-    if body.tags:
-        check_tags(body.tags)
     base_model = config.base.model if body.base_model is None else config.base.model_named(body.base_model)
     if config.encoders:
         return _named_request(body, config, catalogue)._replace(base_model=base_model)

@@ -100,8 +100,6 @@ def base_of(body: BaseBody | None, problem: Problem, schema: Schema | None) -> B
         return Base()
     if [body.feature, body.weights, body.booster, body.kind].count(None) != 3:
         raise Rejected("base", "give exactly one of feature (that holds the existing score), weights, booster and kind")
-    if not 0 <= body.weight < math.inf:
-        raise Rejected("base.weight", f"must be a number from 0, got {body.weight}")
     column = _numeric_column(body, problem) if schema is None else _schema_column(body, schema)
     weights = checked_weights(body.weights, problem.n_features, "base.weights")
     model = ""

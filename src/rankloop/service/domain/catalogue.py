@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from threading import Lock
 from typing import Any
 
-from rankloop.adapter import MAX_ID_LENGTH, Id
+from rankloop.adapter import Id
 from rankloop.core.errors import Rejected, rejected_as
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.service.domain.named_values import RequestValues
 from rankloop.service.records import CatalogueChanged, Record, Values
 
-MAX_FIELDS = 1_000  # of a row
-MAX_NAME_LENGTH = 128  # characters of a field name
 RowChanges = Mapping[str, Values | None]
 ReadChanges = Callable[[int], Iterable[Record]]  # returns the changes after an event
 
@@ -43,10 +41,6 @@ class ItemCatalogue:
 
     def changes_of(self, rows: RowChanges, schemas: Iterable[Schema]) -> dict[str, Any]:
         """Return the rows of a request that change the catalogue, which must suit the schemas that use it."""
-        for id, row in rows.items():
-            if not id or len(id) > MAX_ID_LENGTH:
-                raise Rejected("rows", f"{id!r:.60} is not an id: ids have 1 to {MAX_ID_LENGTH} characters")
-            _check_row(id, row or {})
         changes = {id: row for id, row in rows.items() if self._rows.get(id) != row}
         changed = {id: row for id, row in changes.items() if row is not None}
         with rejected_as("rows"):
@@ -76,14 +70,3 @@ def with_fields(values: Values, names: Set[str]) -> Values:
       names: The fields.
     """
     return values if values.keys() <= names else {name: values[name] for name in values if name in names}
-
-
-def _check_row(id: str, row: Values) -> None:
-    if len(row) > MAX_FIELDS:
-        raise Rejected("rows", f"item {id!r:.60} has {len(row)} fields; at most {MAX_FIELDS} are allowed")
-    for name, value in row.items():
-        if not name or len(name) > MAX_NAME_LENGTH:
-            limits = f"field names have 1 to {MAX_NAME_LENGTH} characters"
-            raise Rejected("rows", f"item {id!r:.60}: {name!r:.60} is not a field name: {limits}")
-        if any(isinstance(part, dict | list) for part in (value if isinstance(value, list) else [value])):
-            raise Rejected("rows", f"item {id!r:.60}: {name} must be a text, a number, true, false, null or a list")

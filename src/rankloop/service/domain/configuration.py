@@ -1,7 +1,7 @@
 """The configuration of a ranker: learner, problem and names, checked when it is created and when its schema changes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,20 +19,14 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.context import Encoding
-from rankloop.measures.formulas import MAX_EXPONENT
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
 from rankloop.service.domain.base_score import BASE_SCORE, Base, base_of, score_name, with_base_score
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked, SchemaChanged
-from rankloop.service.requests import CreateBody, ExperimentBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
+from rankloop.service.requests import MAX_SIZE, CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
-if TYPE_CHECKING:
-    pass
-
-MAX_FEATURES = 10_000
-MAX_CLICK_WEIGHT = 1e6  # that a ranker may declare
-MAX_WINDOW_SECONDS = 30 * 86400.0
+T = TypeVar("T")
 FREE_FIELDS = ("shown", "depth", "catalogue")  # of a problem that are settings of a ranker, not of its model
 
 
@@ -131,8 +125,6 @@ class RankerConfig(NamedTuple):
         These checks are not in `config_of`, so that rankers of an existing log always start again. A copy of a ranker
         or of a file may have a context that its learner ignores.
         """
-        if self.problem.max_grade > MAX_EXPONENT:
-            raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {self.problem.max_grade}")
         if not all(map(is_valid_id, self.adapter.items)):
             raise Rejected("problem.items", INVALID_ID)
         with rejected_as("problem.context" if self.encoding else "problem.n_context"):
@@ -201,7 +193,6 @@ def config_of(body: CreateBody) -> RankerConfig:
     Raises:
       Rejected: If a field is wrong.
     """
-    _check_numbers(body)
     given_base, plain = body.base, body.problem
     items, schema, encoding = _items(plain), None, None
     if plain.schema is not None:
@@ -212,7 +203,6 @@ def config_of(body: CreateBody) -> RankerConfig:
         schema = with_base_score(schema, given_base)
         sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
         problem = schema.problem(n_items=len(items) or None, **sizes)
-        _check_sizes(plain, 0)
         with rejected_as("learner"):
             learner: AnyLearner = with_hashed(build(body.learner, "learner"))
         base = base_of(given_base, problem, schema)
@@ -280,10 +270,7 @@ def body_of_file(session: Session, notes: Mapping[str, Any], settings: Mapping[s
     fixed = ["learner"] if "learner" in settings else [f"problem.{name}" for name in problem if name not in FREE_FIELDS]
     if fixed:
         raise Rejected(fixed[0], "follows from the uploaded file: leave it out")
-    try:
-        body = msgspec.convert(plain | settings | {"problem": plain["problem"] | problem}, CreateBody)
-    except msgspec.ValidationError as error:
-        raise Rejected("settings", str(error)) from None
+    body = _converted(plain | settings | {"problem": plain["problem"] | problem}, CreateBody, "settings")
     base = body.base
     if base is None:
         return body
@@ -301,6 +288,14 @@ def body_of_file(session: Session, notes: Mapping[str, Any], settings: Mapping[s
     return body
 
 
+def _converted(plain: Mapping[str, Any], kind: type[T], field: str) -> T:
+    """Return a part of the request for a file, or refuse a file or settings that no ranker can have."""
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise Rejected(field, f"no ranker can have this: {error}") from None
+
+
 def _body_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     if notes.get(NORMALISED_NOTE):
         reason = "this model needs features that are scaled within each query, which the service does not do"
@@ -313,16 +308,10 @@ def _body_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     fields["items"] = None if n_items is None else items or list(range(n_items))
     fields["feature_names"] = names or None
     fields["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
-    try:
-        problem = msgspec.convert(fields, ProblemBody)
-    except msgspec.ValidationError as error:
-        raise Rejected("problem", f"the file has a problem that no ranker can have: {error}") from None
+    problem = _converted(fields, ProblemBody, "problem")
     if problem.items is not None and len(problem.items) != n_items:
         raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
-    try:
-        outcomes = msgspec.convert(notes.get("outcomes", {}), dict[str, OutcomeBody])
-    except msgspec.ValidationError as error:
-        raise Rejected("outcomes", f"the file has outcomes that no ranker can have: {error}") from None
+    outcomes = _converted(notes.get("outcomes", {}), dict[str, OutcomeBody], "outcomes")
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed, outcomes=outcomes)
 
 
@@ -347,6 +336,8 @@ def _encoding(body: ProblemBody) -> Encoding | None:
     names = encoding.context_names
     if len(set(names)) != len(names):
         raise Rejected("problem.context", "a column or one of its values occurs twice")
+    if len(names) > MAX_SIZE:
+        raise Rejected("problem.context", f"has {len(names)} columns, more than {MAX_SIZE}")
     if body.n_context not in (0, len(names)):
         raise Rejected("problem.n_context", f"is {body.n_context}, but the context has {len(names)} columns")
     return encoding
@@ -360,12 +351,9 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> Problem:
         reason = "is missing: give the number of features of an item, or name them in feature_names"
         raise Rejected("problem.n_features", reason)
     n_features = len(names) if body.n_features is None else body.n_features
-    if not 0 <= n_features <= MAX_FEATURES:
-        raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
     if names and len(names) != n_features:
         raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
     n_context = body.n_context if encoding is None else encoding.n_context
-    _check_sizes(body, n_context)
     n_items = len(body.items or ()) or None
     return Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names)
 
@@ -376,36 +364,6 @@ def _items(body: ProblemBody) -> tuple[Id, ...]:
     if items is not None and (not items or len({str(item) for item in items}) != len(items)):
         raise Rejected("problem.items", "must have at least one item, and each item once")
     return tuple(items or ())
-
-
-def _check_sizes(body: ProblemBody, n_context: int) -> None:
-    sizes = {"n_context": (0, n_context), "shown": (1, body.shown), "depth": (1, body.depth)}
-    for name, (least, value) in (sizes | {"max_grade": (0, body.max_grade)}).items():
-        if value is not None and not least <= value <= MAX_FEATURES:
-            raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
-
-
-def _check_numbers(body: CreateBody) -> None:
-    check_seed_and_window(body)
-    if not 1 <= body.snapshot_every <= 10**9:
-        raise Rejected("snapshot_every", f"must be a number of updates from 1, got {body.snapshot_every}")
-    if not 0 < body.max_click_weight <= MAX_CLICK_WEIGHT:
-        raise Rejected("max_click_weight", f"must be above 0 and at most {MAX_CLICK_WEIGHT:g}")
-    if not 0 <= body.evaluation_share <= 1:
-        raise Rejected("evaluation_share", f"must be a share from 0 to 1, got {body.evaluation_share}")
-
-
-def check_seed_and_window(body: CreateBody | ExperimentBody) -> None:
-    """Refuse a seed or a feedback window that is out of range."""
-    if not 0 <= body.seed < 2**63:
-        raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {body.seed!r:.80}")
-    check_window(body.window)
-
-
-def check_window(window: float) -> None:
-    """Refuse a feedback window that is out of range."""
-    if not 0 < window <= MAX_WINDOW_SECONDS:
-        raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW_SECONDS:.0f}, got {window}")
 
 
 def _has_field(name: str, kind: object, fields: object) -> bool:

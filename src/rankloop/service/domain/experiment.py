@@ -49,10 +49,9 @@ class ServedExperiment:
         self._configs = [ranker.config for ranker in self.compared]
         self._config = _shared_config(self._configs, body)
         self.metrics = [CLICKS, *self._config.outcomes]
-        for name, limit in body.guardrails.items():
-            if body.method != "split" or name not in self.metrics or not 0 <= limit <= 1:
-                reason = "give shares from 0 to 1 of clicks or of outcomes, in an A/B test (split)"
-                raise Rejected("guardrails", f"{name!r:.60}: {reason}")
+        for name in body.guardrails:
+            if body.method != "split" or name not in self.metrics:
+                raise Rejected("guardrails", f"{name!r:.60}: name clicks or an outcome, in an A/B test (split)")
         self._weights: list[Floats | None] = []
         for field, variant in fields.items():
             if variant.weights is not None and self._config.encoders:

@@ -2,14 +2,14 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from fastapi import Request
 from starlette.responses import Response
 
-from rankloop.core.errors import Conflict, RankloopError, Rejected
+from rankloop.core.errors import Conflict, RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.service import requests as bodies
@@ -57,7 +57,7 @@ class Shelf(msgspec.Struct):
 class UsersBody(bodies.Strict):
     """Start simulated users."""
 
-    users: int = 500
+    users: Annotated[int, msgspec.Meta(ge=1, le=MAX_USERS)] = 500
 
 
 class Progress(msgspec.Struct):
@@ -96,8 +96,6 @@ class Demo:
         async def start_users(request: Request) -> Response:
             """Let simulated users use the playground."""
             users = (await read_body(request, UsersBody, is_optional=True)).users
-            if not 1 <= users <= MAX_USERS:
-                raise Rejected("users", f"must be a number from 1 to {MAX_USERS}, got {users}")
             if self.progress.running:
                 busy = f"{self.progress.users} simulated users are using the playground"
                 raise Conflict(f"{busy}; wait until they are done")

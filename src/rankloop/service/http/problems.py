@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from starlette.responses import Response
@@ -131,7 +131,7 @@ def _located(value: Any, kind: Any, path: Path) -> InvalidBody | None:
             fields = sorted(struct.__struct_encode_fields__)
             for name in value.keys() - set(fields):
                 return InvalidBody(path, f"unknown field `{name}`; the fields are {', '.join(fields)}")
-        return InvalidBody(path, str(error))
+        return InvalidBody(path, str(error).replace(" - at `key` in `$`", " as a name"))
     return None
 
 
@@ -149,4 +149,5 @@ def _parts(value: Any, kind: Any, struct: Any) -> Iterator[tuple[str | int, Any,
 def _option(kind: Any, condition: Callable[[Any], bool]) -> Any:
     """Return the type, or the alternative of a union, that satisfies a condition; None if there is none."""
     alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next(filter(condition, alternatives), None)
+    unlimited = (get_args(each)[0] if get_origin(each) is Annotated else each for each in alternatives)
+    return next(filter(condition, unlimited), None)
