@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -46,3 +48,12 @@ def test_the_mark_is_replaced_on_the_page(summary: ModuleType, tmp_path: Path, m
     assert summary.MARK in page
     assert "No results are kept here yet" in summary.on_page_markdown(page, page=None, config=None, files=None)
     assert summary.on_page_markdown("text", page=None) == "text"
+
+
+def test_the_command_of_the_page_runs_in_a_clone() -> None:
+    page = (FILE.parents[1] / "reproductions.md").read_text(encoding="utf-8")
+    [module] = re.findall(r"`python -m (\S+) results/reproduce`", page)
+    command = [sys.executable, "-m", module, "--help"]
+    done = subprocess.run(command, cwd=FILE.parents[2], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--keep-others" in done.stdout
