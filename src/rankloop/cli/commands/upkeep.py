@@ -1,7 +1,6 @@
 """`rankloop backup`, `restore`, `replay`, `rollback` and `user`: maintain log and states of a service."""
 
 import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,58 +16,39 @@ Address = Annotated[str, option("--to URL", "Address of the service.")]
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 
-@command(
-    "In use",
-    "rankloop backup shop-data --to shop-monday.db.gz",
-    "rankloop backup shop-data --to shop-monday.db.gz --check",
-)
+@command("In use", "rankloop backup shop-data --to shop-monday.db.gz")
 def backup(
     log: Annotated[str, argument("LOG", "The log of a service in SQLite: its folder or its file.")],
     to: Annotated[Path, option("--to FILE", "File to write; it must not exist.")],
-    check: Annotated[bool, option("--check", "Restore the backup to a temporary folder and replay it there.")] = False,
-    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the log of a service to one file, while the service runs.
 
     The file is the SQLite database of one moment, compressed by gzip. Back up PostgreSQL with pg_dump. Older backups
-    still contain the events of users that were erased later.
+    still contain the events of users that were erased later. To verify a backup, restore and replay it.
     """
     from rankloop.service.application.backup import back_up
-    from rankloop.service.application.backup import restore as restore_backup
 
     contents = back_up(log, to)
     n_bytes = to.stat().st_size
     answer = contents._asdict() | {"file": str(to), "bytes": n_bytes}
     show(as_json, answer, [f"{to}: {_sizes_of(contents)}, {n_bytes:,} bytes"])
-    if check:
-        with tempfile.TemporaryDirectory(prefix="rankloop-check-", dir=to.parent) as folder:
-            restore_backup(to, Path(folder))
-            _check(folder, as_json)
 
 
-@command(
-    "In use",
-    "rankloop restore shop-monday.db.gz --to new-data",
-    "rankloop restore shop-monday.db.gz --to new-data --check",
-)
+@command("In use", "rankloop restore shop-monday.db.gz --to new-data")
 def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
     to: Annotated[Path, option("--to FOLDER", "An empty folder.")],
-    check: Annotated[bool, option("--check", "Replay the log, and compare every snapshot bit for bit.")] = False,
-    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Restore a backup to an empty folder, from which `rankloop serve` continues.
 
-    A damaged backup is refused; the restore is complete or has no effect. Exit code 1 if a replay differs.
+    A damaged backup is refused; the restore is complete or has no effect. `rankloop replay` verifies the restored log.
     """
     from rankloop.service.application.backup import restore as restore_backup
 
     contents = restore_backup(backup, to)
     show(as_json, contents._asdict(), [f"{to} has {_sizes_of(contents)}"])
-    if check:
-        _check(str(to), as_json)
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
@@ -160,17 +140,3 @@ def user(
 
 def _sizes_of(contents: Any) -> str:
     return f"{contents.events:,} events up to number {contents.last}, {contents.snapshots:,} snapshots"
-
-
-def _check(log: str, as_json: bool) -> None:
-    """Replay a log; exit code 1 where a snapshot differs."""
-    from rankloop.service.application.rebuild import replay_log
-
-    results = replay_log(log)
-    differing = [result for result in results if result.differing]
-    if not as_json:
-        verdict = "; ".join(f"{result.entity}: {result.verdict}" for result in differing) or "the same bit for bit"
-        rankers = "1 ranker" if len(results) == 1 else f"{len(results)} rankers"
-        typer.echo(f"replayed {rankers}: {sum(result.checked for result in results)} snapshots checked, {verdict}")
-    if differing:
-        raise typer.Exit(1)
