@@ -56,7 +56,7 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
         raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
     listed = plain_ids(ids) or list(range(len(array)))
     if len(listed) != len(array):
-        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
+        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows of candidates: give one id for each row")
     return listed, types.finite_floats(array, 2, "features")
 
 

@@ -91,7 +91,7 @@ class DeclaredOutcomes(dict[str, DeclaredOutcome]):
     def add_to(self, clicks: Any, values: Any, number: Mapping[Any, int]) -> Clicks:
         """Return clicks with the weights of outcomes added; other feedback than clicks is refused."""
         if not isinstance(clicks, Clicks):
-            raise IncompatibleFeedback("outcomes come alone or with clicks")
+            raise IncompatibleFeedback("give outcomes alone or together with clicks, not with other feedback")
         added = self.weights(self.item_values(values, number), DEFAULT_MAX_CLICK_WEIGHT)
         weights = dict(zip(clicks.items.tolist(), clicks.weights.tolist()))
         weights |= {item: weights.get(item, 0.0) + weight for item, weight in added.items()}

@@ -340,7 +340,7 @@ class Ranker:
         elif not isinstance(shown, Impression):
             raise InvalidInput("shown must be what rank returned; for a page of another system give order=[...], too")
         elif context is not None or query or at is not None:
-            raise InvalidInput("context, query and at belong to a page of another system, which has an order, too")
+            raise InvalidInput("context, query and at are for a page of another system: give its order=[...], too")
         has_only_outcomes = outcomes is not None and clicks is None  # the clicks were learned before
         kinds = {"clicks": [] if has_only_outcomes else clicks, "relevances": relevances}
         kind, value = adapter.one_kind(kinds | {"preferred": preferred, "reward": reward})

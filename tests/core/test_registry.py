@@ -183,7 +183,7 @@ def test_a_class_that_lacks_methods_of_its_category_is_told_which():
 
     with pytest.raises(InvalidInput, match=r"methods of no category; a learner needs learn, log_prob$"):
         register("forgetful")(Forgetful)
-    with pytest.raises(InvalidInput, match="no category; name its category"):
+    with pytest.raises(InvalidInput, match="no category; name its category, as in"):
         register("forgetful")(type("Empty", (), {}))
 
 

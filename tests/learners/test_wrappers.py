@@ -168,7 +168,7 @@ def test_what_makes_no_sense_is_refused(spec: str, message: str):
 
 
 def test_the_base_score_has_to_be_one_of_the_features():
-    with pytest.raises(InvalidInput, match="feature = 5 is to be the base score, but there are 3 features"):
+    with pytest.raises(InvalidInput, match="feature = 5, of the base score, must be below n_features = 3"):
         build("base_score(inner='online_gradient', feature=5)").init(Problem(n_features=3))
 
 

@@ -215,7 +215,7 @@ def expect(feedback: Feedback, kind: type[K]) -> K:
 def check_receipt(fits: bool) -> None:
     """Raise `IncompatibleFeedback` unless a receipt fits its decision; kernels do not check bounds."""
     if not fits:
-        raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
+        raise IncompatibleFeedback("the receipt is not of this learner and query: pass what rank returned")
 
 
 def require_finite(values: Floats) -> Floats:

@@ -139,7 +139,7 @@ def _check_header(header: Any, where: str) -> None:
     if type(header["format"]) is not int or header["format"] != FORMAT_VERSION:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT_VERSION}")
     if header["cpu"] != processor():
-        message = f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: its next bits may differ"
+        message = f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: last digits may differ"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 

@@ -17,10 +17,10 @@ from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Prefer
 FEEDBACK_FAULTS = (
     "",
     "the decision's ranking is not a permutation of the query's items",
-    "an item was not in the visible part of the ranking",
+    "an item was not among the first positions that users see",
     "an item is named twice",
-    "a number is not finite",
-    "items and numbers differ in length",
+    "every number must be finite",
+    "there must be one number for each item",
     "it must name exactly the visible items",
     "a weight is negative",
 )
@@ -222,7 +222,7 @@ def _check_problem(problem: Problem) -> None:
     if not all(isinstance(name, str) for name in problem.feature_names):
         raise InvalidInput(f"feature names must be strings, got {problem.feature_names!r:.80}")
     if problem.n_hashed > problem.n_features:
-        raise InvalidInput(f"{problem.n_hashed} hashed columns among {problem.n_features} features")
+        raise InvalidInput(f"n_hashed = {problem.n_hashed} must be at most n_features = {problem.n_features}")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")
 

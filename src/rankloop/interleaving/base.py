@@ -152,7 +152,7 @@ def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Compa
     for credit_of_list in credits:
         earned = finite_floats(credit_of_list, 1, "the credit of a list")
         if max(first, second) >= len(earned):
-            raise InvalidInput(f"rankers {first} and {second} are compared, but {len(earned)} earned credit")
+            raise InvalidInput(f"rankers {first} and {second}: a list has credit for {len(earned)} rankers only")
         difference = float(earned[first] - earned[second])
         counts[(difference > 0) - (difference < 0)] += 1
     return Comparison(counts[1], counts[0], counts[-1])

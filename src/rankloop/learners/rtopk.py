@@ -93,7 +93,7 @@ def number_of_blocks(blocks: int | None, horizon: int, n_items: int, depth: int)
     """
     cells = math.ceil(n_items / depth)
     if horizon < cells:
-        raise InvalidInput(f"{horizon} rounds are too short to put {cells} cells of {depth} of {n_items} items on top")
+        raise InvalidInput(f"horizon = {horizon} must be at least {cells}, to show {n_items} items {depth} at a time")
     theory = max(1, round(n_items ** (1 / 3) * horizon ** (2 / 3) / cells ** (2 / 3)))
     return min(theory if blocks is None else blocks, horizon // cells)
 
@@ -203,7 +203,7 @@ class RTopK:
     def __post_init__(self) -> None:
         fixed_set.gain_for(self.measure)
         if self.blocks is not None and (self.blocks < 1 or self.horizon is None):
-            raise InvalidInput(f"blocks = {self.blocks} must be at least 1 and cut a horizon: give the horizon as well")
+            raise InvalidInput(f"blocks = {self.blocks} must be at least 1 and divide a horizon: give the horizon too")
         if Relevances not in self.inner.accepts:
             raise InvalidInput("the inner learner must learn from Relevances, as ftpl and mirror_descent do")
         if receipt_type(self.inner) != tuple[()]:

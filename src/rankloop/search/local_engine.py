@@ -94,7 +94,7 @@ class LocalEngine:
         self._made = f"{FORMAT_VERSION} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
-        self._lock = acquire_file_lock(folder / "index", "one at a time may search and refresh it")
+        self._lock = acquire_file_lock(folder / "index", "only one may search and refresh it: stop the other")
         try:
             self._open()
         except BaseException:

@@ -237,7 +237,7 @@ def _import_waiting() -> None:
 def _category_of(cls: type) -> str:
     """Return the only category of whose protocol a class has all methods."""
     methods, fits = {name for name in dir(cls) if callable(getattr(cls, name, None))}, []
-    most_shared, advice = 0, "name its category"
+    most_shared, advice = 0, "name its category, as in @register('name', 'learner')"
     for category, protocol in _categories.items():
         members = [member for base in protocol.__mro__ for member in vars(base).items()]
         functions = {name for name, value in members if isinstance(value, types.FunctionType)}
@@ -247,7 +247,7 @@ def _category_of(cls: type) -> str:
         elif not fits and len(declared & methods) > most_shared:
             most_shared, advice = len(declared & methods), f"a {category} needs {', '.join(sorted(declared - methods))}"
     if len(fits) != 1:
-        advice = "name its category" if fits else advice
+        advice = "name its category, as in @register('name', 'learner')" if fits else advice
         raise InvalidInput(f"{cls.__name__} has the methods of {fits or 'no category'}; {advice}")
     return fits[0]
 

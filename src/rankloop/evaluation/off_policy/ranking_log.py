@@ -248,7 +248,7 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
     if from_layers(policy.state, "shown") is None:
-        problem = "does not keep `shown` in its state: the probabilities of positions are unknown"
+        problem = "knows no probabilities of positions (its state lacks `shown`): use ips or snips"
         raise InvalidInput(f"{policy.name} {problem}")
     return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 

@@ -45,7 +45,7 @@ class BySorting:
         """Add rounds that were played, one row of items and grades each."""
         factors = _shares(self.measure, relevance)
         if factors is None:
-            raise TypeError(f"{self.measure} is not additive")
+            raise TypeError(f"{self.measure} is no sum over items, so its best fixed ranking is unknown")
         self.weights, gains = factors
         self.summed += gains.sum(axis=0)
         self.earned += float((np.take_along_axis(gains, rankings, axis=1) * self.weights).sum())

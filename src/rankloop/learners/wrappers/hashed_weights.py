@@ -220,7 +220,7 @@ class BaseScore(Wrapper):
     def init(self, problem: Problem) -> Any:
         n_features = problem.n_dense  # hashed columns cannot hold it
         if not -n_features <= self.feature < n_features:
-            raise InvalidInput(f"feature = {self.feature} is to be the base score, but there are {n_features} features")
+            raise InvalidInput(f"feature = {self.feature}, of the base score, must be below n_features = {n_features}")
         start = [0.0] * n_features
         start[self.feature] = self.weight
         return _started_at(self.inner, tuple(start)).init(problem)

@@ -33,7 +33,7 @@ EARLY, LATE = 5.0, 86_400.0  # seconds from a query to its events that no clock 
 
 NOTE_TEXTS = {
     "no_query_id": "{queries} without a query_id: left out",
-    "no_hits": "{queries} without hits, of which nothing is known to have been shown: left out",
+    "no_hits": "{queries} without hits, so that nobody knows what was shown: left out",
     "repeated_queries": "{queries} that repeat a query_id: their new hits stand below",
     "orphans": "{events} of a query that is not in the file: left out",
     "without_query": "{events} that name no query: left out",

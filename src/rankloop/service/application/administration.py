@@ -195,7 +195,7 @@ class Administration:
         entity, store = runtime.entity, self.node.store
         snapshot = await asyncio.to_thread(store.snapshot, entity, to) if to else None
         if to and snapshot is None:
-            raise NotFound(f"the snapshot of state {to} was thinned at this moment; list the states again")
+            raise NotFound(f"the snapshot of state {to} was deleted just now: list the states again")
         event = records.RolledBack(to, "requested")
         written_seq = await self._change(entity, event, snapshot=snapshot, controls_learning=True)
 

@@ -228,7 +228,7 @@ def config_of(body: CreateBody) -> RankerConfig:
         raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
     for name in ("shadow", "evaluation_share", "guard"):
         if getattr(body, name) and given_base is None:
-            raise Rejected(name, "needs a base to show or to compare with")
+            raise Rejected(name, "needs a base to show or to compare with: give base")
     if body.guard and not body.evaluation_share:
         raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
@@ -310,7 +310,7 @@ def _body_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     fields["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
     problem = _converted(fields, ProblemBody, "problem")
     if problem.items is not None and len(problem.items) != n_items:
-        raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
+        raise Rejected("problem.items", f"the file names {len(problem.items)} items, its fixed set has {n_items}")
     outcomes = _converted(notes.get("outcomes", {}), dict[str, OutcomeBody], "outcomes")
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed, outcomes=outcomes)
 

@@ -83,7 +83,7 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def _count_header_bytes(self, n_bytes: int) -> None:
         self._parsed_bytes += n_bytes
         if self._parsed_bytes > MAX_HEADER_BYTES:
-            raise ValueError(f"the header has more than {MAX_HEADER_BYTES} bytes")  # uvicorn answers 400 and closes
+            raise ValueError(f"the headers are longer than {MAX_HEADER_BYTES} bytes")  # uvicorn answers 400 and closes
 
     def on_response_complete(self) -> None:
         """Note the time of the last response."""

@@ -183,7 +183,7 @@ class Batch:
 
     def _settled(self, position: int, entry: LogEntry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
         if entry.fence is not None and fences.get(entry.fence[0]) != entry.fence[1]:
-            raise Superseded("another process learns this entity now; nothing was written")
+            raise Superseded("another process learns this ranker now; nothing was written")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
             return Written("changed")
         key, verdict = (entry.entity, entry.impression or ""), "written"

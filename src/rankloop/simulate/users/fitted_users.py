@@ -49,9 +49,9 @@ class FittedUsers:
     def __post_init__(self) -> None:
         rows = self.examination
         if not self.attraction or any(len(row) != len(rows[0]) or not row for row in rows):
-            raise InvalidInput("attraction needs a level, and the rows of examination equally many numbers")
+            raise InvalidInput("attraction must have at least one number, and all rows of examination equally many")
         if self.satisfaction and len(self.satisfaction) != len(self.attraction):
-            raise InvalidInput("satisfaction needs as many levels as attraction")
+            raise InvalidInput("satisfaction must have as many numbers as attraction")
         examination = tuple(value for row in rows for value in row)
         lists = {"attraction": self.attraction, "satisfaction": self.satisfaction, "stop": self.stop}
         for name, values in (lists | {"examination": examination}).items():

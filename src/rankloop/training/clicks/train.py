@@ -116,7 +116,7 @@ def schema_for(lists: ListLog, features: Sequence[str] = (), *, is_needed: bool 
     if lists.schemas:
         return lists.schemas[-1], ""
     if lists.export is not None and is_needed:
-        raise InvalidInput(f"{lists.name} holds plain numbers: passes, a learner and shown are for a log with a schema")
+        raise InvalidInput(f"{lists.name} has no schema, which passes, learner and shown need: leave them out")
     if not is_needed and not other_than_numbers(lists, features):
         return None, ""
     guess = guessed_schema(lists, features)

@@ -50,7 +50,7 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
     if not clip > 0.0:
         raise InvalidInput(f"clip = {clip} must be a weight above 0")
     if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
-        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, for which examined is known")
+        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, the positions that examined has")
     faults = np.flatnonzero(~(probabilities[positions] > 0.0))
     if len(faults):
         fault = positions[int(faults[0])]

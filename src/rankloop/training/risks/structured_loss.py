@@ -259,9 +259,7 @@ class _HalfLife(PositionLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1.0 < self.half_life < math.inf or not 0.0 <= self.neutral < math.inf:
-            raise InvalidInput(
-                f"half_life must be above 1, neutral at least 0, not {self.half_life} and {self.neutral}"
-            )
+            raise InvalidInput(f"half_life = {self.half_life} must be above 1, and neutral = {self.neutral} at least 0")
 
     def _gains(self, relevance: Floats) -> Floats:
         return np.maximum(relevance - self.neutral, 0.0)

@@ -44,7 +44,7 @@ def _settings_of(request: Request) -> dict[str, Any]:
         for part in parts:
             target = target.setdefault(part, {})
             if not isinstance(target, dict):
-                raise Rejected(part, f"has a value of its own, and {path!r:.80} leads into it")
+                raise Rejected(part, f"is a value, but a table in {path!r:.80}: leave one out")
         target[name] = value
     if not isinstance(settings.get("problem", {}), dict):
         raise Rejected("problem", "must be an object")
