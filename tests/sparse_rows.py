@@ -1,4 +1,4 @@
-"""Sparse rows as a dense array, which tests compare with."""
+"""Sparse rows as a dense array, and states with the weights of some columns, which tests compare with."""
 
 import numpy as np
 
@@ -10,3 +10,8 @@ def to_array(rows):
         entries = slice(rows.starts[item], rows.starts[item + 1])
         np.add.at(array[item], rows.positions[entries], rows.values[entries])
     return np.hstack([array, rows.dense])
+
+
+def with_weights(state, weights):
+    """Return the state of a linear learner with other weights."""
+    return state._replace(**{name: weights for name in ("weights", "newest") if name in state._fields})

@@ -9,7 +9,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.games.enumeration import Combination, border, classes_of, scaled
-from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, ROUNDING_ERROR, Game
+from rankloop.games.game import EQUALITY_TOLERANCE, Game
+from research.games.exact_proofs import MAX_DENOMINATOR, ROUNDING_ERROR
 
 
 def neighbours_of(game: Game, row: int = 0) -> list[int]:

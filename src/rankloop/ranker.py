@@ -18,7 +18,7 @@ from rankloop.core.learner import Robust, from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
-from rankloop.core.serialisation import check_finite_receipt, receipt_of_logged_page, receipt_type, with_receipt
+from rankloop.core.serialisation import check_finite_receipt, check_learns_from_other_pages, receipt_type, with_receipt
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.core.weight_table import with_columns
@@ -367,7 +367,7 @@ class Ranker:
         """Return the impression of a page that another system has ordered; no random number is drawn."""
         if isinstance(candidates, Impression):
             raise InvalidInput("an impression has its own order: leave order out, or give the candidates of the page")
-        receipt = receipt_of_logged_page(self.session.learner)
+        check_learns_from_other_pages(self.session.learner)
         request = self._request(candidates, context, order, query, at)
         items = {id: item for item, id in enumerate(request.ids)}
         ranking = [items.get(id, -1) for id in plain_ids(order)]
@@ -375,7 +375,7 @@ class Ranker:
             raise InvalidInput(
                 "order must name each item of the page once, best first; leave out candidates that were not shown"
             )
-        decision = Decision(np.array(ranking, np.int64), float("nan"), receipt(len(items)))
+        decision = Decision(np.array(ranking, np.int64), float("nan"), ())
         return self._impression(request, decision)
 
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:

@@ -13,7 +13,7 @@ def test_every_kind_has_its_row():
 
 
 def test_every_learner_that_takes_rows_is_named():
-    able = [entry.kind for entry in entries("learner") if hasattr(entry.cls, "with_weights")]
+    able = [entry.kind for entry in entries("learner") if hasattr(entry.cls, "with_table_entries")]
     assert len(able) > 10
     for kind in able:
         assert f"`{kind}" in PAGE, kind

@@ -10,7 +10,8 @@ from scipy.optimize import linprog
 
 from rankloop.games import Game
 from rankloop.games.enumeration import scaled
-from rankloop.games.game import EQUALITY_TOLERANCE, _common_integers
+from rankloop.games.game import EQUALITY_TOLERANCE
+from research.games.exact_proofs import common_integers
 from research.games.matrices import signal_matrix
 
 NOTHING = 1e-7
@@ -27,7 +28,7 @@ def verdicts(game: Game, pairs_of: tuple[int, ...] | None = None) -> list[str]:
         return ["trivial"] * game.n_items
     pairs = [(i, j) for i in (actions if pairs_of is None else pairs_of) for j in actions]
     neighbours = cache(lambda i, j: are_neighbours(losses, i, j))
-    whole = _common_integers(game.in_shown_order)
+    whole = common_integers(game.in_shown_order)
 
     def verdict(depth: int) -> str:
         signals = [signal_matrix(game, i, depth) for i in actions]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.enumeration import _coefficients, _depth_to_see, _nonzero
-from rankloop.games.game import _common_integers, _level_numbers, is_zero
+from rankloop.games.enumeration import _coefficients, _depth_to_see
+from rankloop.games.game import _level_numbers, is_zero
+from research.games.exact_proofs import common_integers
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
@@ -43,7 +44,7 @@ def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int
     if rng.random() < 0.6:
         function += rng.integers(-3, 4) * (outcomes[:, rng.random(n_items) < 0.7] > 0).all(axis=1)
     in_space = np.linalg.matrix_rank(np.column_stack((space, function))) == np.linalg.matrix_rank(space)
-    present = _nonzero(_coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
+    present = ~is_zero(_coefficients(np.rint(function)[None], n_items, max_grade))
     covered = all(any(set(np.flatnonzero(term)) <= set(top) for top in tops) for term in outcomes[present[0]])
     assert covered == in_space
 
@@ -58,9 +59,9 @@ def test_depth_to_see_is_the_position_of_the_last_item() -> None:
 
 
 def test_fractions_are_found_and_irrational_numbers_are_not() -> None:
-    assert_array_equal(_common_integers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
-    assert _common_integers(np.array([1.0, 1 / np.log2(3)])) is None
-    assert _common_integers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
+    assert_array_equal(common_integers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
+    assert common_integers(np.array([1.0, 1 / np.log2(3)])) is None
+    assert common_integers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
 
 
 def test_equal_values_get_equal_numbers() -> None:
@@ -74,7 +75,7 @@ def test_what_is_too_close_to_zero_is_not_decided() -> None:
 
 
 def test_whole_numbers_keep_the_terms_exact() -> None:
-    third = _common_integers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
+    third = common_integers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
     assert third is not None
     assert_array_equal(_coefficients(third[None], 2, 1)[0], [0, 1, 1, 0])
     assert_allclose(_coefficients(np.array([[0.0, 1 / 3, 1 / 3, 2 / 3]]), 2, 1)[0, 3], 0.0, atol=1e-15)

@@ -7,8 +7,9 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
-from rankloop.games.enumeration import Combination, _proved_combination, _proved_witness, border, classes_of
+from rankloop.games.enumeration import Combination, border, classes_of
 from rankloop.games.game import measure_for
+from research.games.exact_proofs import integer_differences, is_proved_combination, is_proved_witness
 from research.games.matrices import neighbourhood_of, neighbours_of
 from tests.games import brute_force
 from tests.games.cases import registered_measures
@@ -73,20 +74,18 @@ def test_cells_hold_the_distributions_under_which_a_ranking_is_best(measure: str
 
 @pytest.mark.parametrize("measure", ["SumLoss", "AP", "ERR", "RR@1", "P@2", "AUCLoss"])
 def test_every_answer_is_proved_in_whole_numbers(measure: str) -> None:
-    classes = classes_of(game(measure, 4))
-    assert classes.integer_differences is not None
+    classes, whole = classes_of(game(measure, 4)), integer_differences(game(measure, 4))
+    assert whole is not None
     for c in range(1, len(classes.rows)):
         found = border(classes.differences, c, classes.first)
         if not isinstance(found, Combination):
-            assert _proved_witness(classes.integer_differences, c, found)
-            assert not _proved_combination(
-                classes.integer_differences, c, any_combination(classes.integer_differences, c)
-            )
+            assert is_proved_witness(whole, c, found)
+            assert not is_proved_combination(whole, c, any_combination(whole, c))
         else:
-            assert _proved_combination(classes.integer_differences, c, found)
-            n_relevances = classes.integer_differences.shape[1]
+            assert is_proved_combination(whole, c, found)
+            n_relevances = whole.shape[1]
             uniform = np.full(n_relevances, 1.0 / n_relevances)
-            assert not _proved_witness(classes.integer_differences, c, uniform)
+            assert not is_proved_witness(whole, c, uniform)
 
 
 def any_combination(whole: np.ndarray, c: int) -> Combination:
@@ -96,14 +95,14 @@ def any_combination(whole: np.ndarray, c: int) -> Combination:
 
 
 def test_a_witness_for_one_border_is_none_for_another() -> None:
-    classes = classes_of(game("SumLoss", 4))
-    assert classes.integer_differences is not None
+    classes, whole = classes_of(game("SumLoss", 4)), integer_differences(game("SumLoss", 4))
+    assert whole is not None
     found = {int(c): border(classes.differences, int(c), classes.first) for c in classes.first}
     for c, other in itertools.permutations(found, 2):
         witness = found[c]
         assert not isinstance(witness, Combination)
-        assert _proved_witness(classes.integer_differences, c, witness)
-        assert not _proved_witness(classes.integer_differences, other, witness)
+        assert is_proved_witness(whole, c, witness)
+        assert not is_proved_witness(whole, other, witness)
 
 
 def test_combinations_follow_from_the_other_inequalities() -> None:

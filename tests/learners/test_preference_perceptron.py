@@ -18,6 +18,7 @@ from rankloop.learners.preference_perceptron import (
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.users.readers import FirstRelevant
 from tests.feedback import clicks
+from tests.sparse_rows import with_weights
 
 
 class Toy:
@@ -40,7 +41,7 @@ def step(learner, feedback, n_items=4):
     """The weights after one round from weights that keep the order 0, 1, 2, …, less those before."""
     query = Query.of(np.eye(n_items))
     weights = np.arange(n_items, 0.0, -1)
-    state = learner.with_weights(learner.init(Problem(n_features=n_items)), weights)
+    state = with_weights(learner.init(Problem(n_features=n_items)), weights)
     decision = learner.rank(state, query, np.random.default_rng(0))
     assert decision.ranking.tolist() == list(range(n_items))
     return learner.learn(state, query, decision, feedback).weights - weights

@@ -94,27 +94,22 @@ def test_swapping_never_equals_the_pair_perceptron():
         np.testing.assert_allclose(a.learned.weights, b.learned.weights, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("weighting", ["discount", "flat"])
-def test_books_against_a_direct_computation(weighting):
+def test_books_against_a_direct_computation():
     """R_t = Σ w_t · (correction), D_t = w_t · (φ(best) − φ(all swapped)), p_t = clip((Δ t − R_t) / D_t, 0, 1)."""
-    learner = ThreePR(swap="dynamic", budget=0.01, weighting=weighting)
+    learner = ThreePR(swap="dynamic", budget=0.01)
     score_agreement, probabilities = 0.0, []
     for round in play(learner, STREAM, READER, horizon=400, seed=1):
         features, state, shown = round.query.features, round.state, round.decision.ranking
         receipt, clicked = round.decision.receipt, set(round.feedback.items.tolist())
         assert state.score_agreement == pytest.approx(score_agreement, abs=1e-9)
         best = learner.predict(state, round.query)
-        all_swapped, better, corrections = best.copy(), shown.copy(), np.zeros(5)
+        all_swapped, better = best.copy(), shown.copy()
         for j in range(receipt.first, 7, 2):
             all_swapped[[j, j + 1]] = best[[j + 1, j]]
             if shown[j + 1] in clicked and shown[j] not in clicked:
                 better[[j, j + 1]] = shown[[j + 1, j]]
-                corrections += features[shown[j + 1]] - features[shown[j]]
         cost = state.weights @ (joint(features, best) - joint(features, all_swapped))
         step = joint(features, better) - joint(features, shown)
-        if weighting == "flat":
-            step = corrections
-            cost = sum((features[best[j]] - features[best[j + 1]]) @ state.weights for j in range(receipt.first, 7, 2))
         allowance = 0.01 * (round.t + 1) - score_agreement
         wanted = min(1.0, max(0.0, allowance / cost)) if cost > 1e-9 else float(allowance > 0)
         assert receipt.swap == pytest.approx(wanted, abs=1e-7)
@@ -158,31 +153,31 @@ def test_averaged_scores_by_the_mean_of_all_weights():
 
 
 def test_a_purchase_counts_for_more_than_a_click():
-    learner, query = ThreePR(weighting="flat"), Query.of(np.eye(2))
+    learner, query = ThreePR(), Query.of(np.eye(2))
     state = learner.init(Problem(n_features=2))
     decision = learner.rank(state, query, np.random.default_rng(1))._replace(ranking=np.array([0, 1]))
     decision = decision._replace(receipt=decision.receipt._replace(first=0))
     learned = learner.learn(state, query, decision, clicks([0, 1], [1.0, 4.0]))
-    assert learned.weights.tolist() == [-3.0, 3.0]
+    assert learned.weights.tolist() == pytest.approx([-3 * (1 - 1 / math.log2(3)), 3 * (1 - 1 / math.log2(3))])
 
 
-@given(st.data(), st.integers(1, 9), st.booleans())
-def test_pair_correction_twin(data, n_items, flat):
+@given(st.data(), st.integers(1, 9))
+def test_pair_correction_twin(data, n_items):
     shown = np.array(data.draw(st.permutations(range(n_items))))
     clicked = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=n_items, max_size=n_items)))
     first = data.draw(st.integers(0, 1))
     expected = np.zeros(n_items)
     for j in range(first, n_items - 1, 2):
         excess = max(0.0, clicked[shown[j + 1]] - clicked[shown[j]])
-        weight = 1.0 if flat else 1 / math.log2(j + 2) - 1 / math.log2(j + 3)
+        weight = 1 / math.log2(j + 2) - 1 / math.log2(j + 3)
         expected[shown[j + 1]] += excess * weight
         expected[shown[j]] -= excess * weight
-    np.testing.assert_allclose(pair_correction(shown, clicked, first, n_items, flat), expected, atol=1e-15)
+    np.testing.assert_allclose(pair_correction(shown, clicked, first, n_items), expected, atol=1e-15)
 
 
 def test_pair_weight_goes_on_beyond_its_table():
     for j in (0, 255, 256, 1000):
-        assert _pair_weight(j, False) == pytest.approx(1 / math.log2(j + 2) - 1 / math.log2(j + 3), rel=1e-9)
+        assert _pair_weight(j) == pytest.approx(1 / math.log2(j + 2) - 1 / math.log2(j + 3), rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [{"swap": 1.5}, {"perturb": "triples"}, {"warm": -1}, {"budget": math.nan}])

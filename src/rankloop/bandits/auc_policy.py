@@ -12,7 +12,7 @@ from rankloop.core.checks import NotNegative, Positive, PositiveCount, Probabili
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward, finite_floats, real_numbers
 
@@ -199,7 +199,7 @@ class AUCPolicy:
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
     uses_context: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
         {"loss": "hinge", "criterion": "midpoint", "buffer": 2, "epsilon": 0.0},
         {"loss": "squared_hinge", "criterion": "accuracy", "temperature": 0.5, "buffer": 3},

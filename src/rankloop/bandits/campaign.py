@@ -10,7 +10,7 @@ from numpy.random import Generator, default_rng
 from rankloop.core.checks import Count, NotNegative, PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Floats, Ints, Problem, Query, Reward
 
 # Clicks per impression of the five most shown offers: table 5.2 of the thesis.
@@ -63,7 +63,7 @@ class Campaign:
     click_rates: tuple[float, ...] = ()
     world: Count = 0
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"domain": "bank", "n_context": 6}, {"click_rates": (0.2, 0.5)})
+    examples: ClassVar[Examples] = ({}, {"domain": "bank", "n_context": 6}, {"click_rates": (0.2, 0.5)})
 
     def __post_init__(self) -> None:
         if self.informative > self.n_context:

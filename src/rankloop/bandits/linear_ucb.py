@@ -9,7 +9,7 @@ from rankloop.bandits.policies import drawn_ranking, first_log_prob
 from rankloop.core.checks import NotNegative, Positive, Probability
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.learner import expect, require_finite, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
@@ -81,7 +81,7 @@ class LinearUCB:
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
     uses_context: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "epsilon": 0.3}, {"ridge": 5.0, "epsilon": 0.0})
+    examples: ClassVar[Examples] = ({}, {"width": 0.0, "epsilon": 0.3}, {"ridge": 5.0, "epsilon": 0.0})
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
 
     def init(self, problem: Problem) -> State:

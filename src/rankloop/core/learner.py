@@ -14,7 +14,7 @@ from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, check_fin
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import MAX_FLOAT, add_row, all_finite, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, R
 
 K = TypeVar("K", bound=Feedback)
@@ -104,13 +104,10 @@ class SparseLearner(LinearLearner):
     per column from 0, sets its own step sizes.
     """
 
-    def with_weights(self, state: Any, weights: Floats) -> Any:
-        """Return the state with other weights."""
-        return state._replace(**{name: weights for name in ("weights", "newest") if name in state._fields})
-
     def with_table_entries(self, state: Any, entries: Floats) -> Any:
         """Return the state with the weights and the evidence of some columns, one row each."""
-        state = self.with_weights(state, np.ascontiguousarray(entries[:, 0]))
+        weights = np.ascontiguousarray(entries[:, 0])
+        state = state._replace(**{name: weights for name in ("weights", "newest") if name in state._fields})
         return state._replace(evidence=np.ascontiguousarray(entries[:, 1])) if hasattr(state, "evidence") else state
 
     def table_entries_of(self, state: Any) -> Floats | None:
@@ -434,7 +431,7 @@ class Robust(StateWrapper):
     once_per_user: bool = True
     max_weight: Positive = 1.0
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"inner": "3pr"},
         {"inner": "click_regression", "ranges": [[-1.0, 1.0], [], [0.0, 2.0]], "margin": 0.0, "max_step": 1.0},
         {"inner": "online_gradient", "max_step": 0.0, "clip": False, "once_per_user": False},

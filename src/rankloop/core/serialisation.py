@@ -162,14 +162,10 @@ def _annotated_receipt(cls: type) -> tuple[Any, bool]:
     return arguments[0], any(isinstance(part, TypeVar) for part in parts)
 
 
-def receipt_of_logged_page(learner: Any) -> Callable[[int], Any]:
-    """Return a function from the number of items to the receipt of a page that another system ordered."""
-    annotation = receipt_type(learner)
-    cls = get_origin(annotation) or annotation
-    if annotation == tuple[()]:
-        return lambda n_items: ()
-    if getattr(cls, "_fields", ()) == ("n_items",):
-        return lambda n_items: cls(n_items)
+def check_learns_from_other_pages(learner: Any) -> None:
+    """Raise `InvalidInput` for a learner with receipts, which pages that another system ordered lack."""
+    if receipt_type(learner) == tuple[()]:
+        return
     while hasattr(learner, "inner"):
         learner = learner.inner
     others = "use click_regression, or online_gradient for grades"

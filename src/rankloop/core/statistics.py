@@ -94,27 +94,20 @@ def _bisected(holds: Callable[[float], bool], inside: float, outside: float) -> 
     return inside
 
 
-def chi_square_tail(x: float, degrees: float) -> float:
-    """Return P(X > x) for the chi-square distribution, by the series or the continued fraction of the gamma function.
+def chi_square_tail(x: float, degrees: int) -> float:
+    """Return P(X > x) for the chi-square distribution: from n to n + 2 degrees it grows by a term of Poisson's series.
 
     Args:
       x: A number from 0.
-      degrees: Degrees of freedom, above 0.
+      degrees: Degrees of freedom, at least 1.
     """
-    shape, half = degrees / 2.0, x / 2.0
+    half, n_first = x / 2.0, 2 - degrees % 2
     if half <= 0.0:
         return 1.0
-    front = exp(shape * log(half) - half - lgamma(shape))
-    if half < shape + 1.0:
-        term = total = 1.0 / shape
-        for k in range(1, MAX_FRACTION_TERMS):
-            term *= half / (shape + k)
-            total += term
-        return max(0.0, 1.0 - front * total)
-    fraction = 0.0
-    for k in range(MAX_FRACTION_TERMS, 0, -1):  # from the inside: k (shape − k) / (half + 2k + 1 − shape + …)
-        fraction = k * (shape - k) / (half + 2.0 * k + 1.0 - shape + fraction)
-    return front / (half + 1.0 - shape + fraction)
+    tail = exp(-half) if n_first == 2 else erfc(sqrt(half))
+    for n in range(n_first, degrees, 2):
+        tail += exp(0.5 * n * log(half) - half - lgamma(0.5 * n + 1.0))
+    return tail
 
 
 def student_cdf(t: float, degrees: float) -> float:

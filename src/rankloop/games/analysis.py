@@ -15,7 +15,7 @@ from rankloop.core.types import whole_number
 from rankloop.games.certificate import AllEqual, AllSeen, Certificate, Source, Thresholds, Unseen
 from rankloop.games.closed_forms import closed_form
 from rankloop.games.enumeration import thresholds_of
-from rankloop.games.game import Game, measure_for, name_of
+from rankloop.games.game import EQUALITY_TOLERANCE, Game, measure_for, name_of
 from rankloop.games.generic_forecaster import MAX_ITEMS, MAX_RELEVANCES
 
 Verdict = Literal["trivial", "sqrt", "two_thirds", "hopeless"]
@@ -28,8 +28,8 @@ class Analysis:
 
     `verdict` is the growth of the least regret that a learner can guarantee over T rounds: `trivial` 0 (the order does
     not matter), `sqrt` √T, `two_thirds` T^(2/3), `hopeless` T (no learner gets better with time). `source` says what
-    decided: a closed form (proved in docs/theory/games.md), exact arithmetic over all rankings, or floating point, in
-    which numbers below `margin` count as 0. `research.games.certificate_check` checks certificates independently.
+    decided: a closed form (proved in docs/theory/games.md), or an enumeration of all rankings, in which numbers below
+    `margin` count as 0. `research.games.certificate_check` checks certificates independently.
     """
 
     measure: Measure  # as the game uses it: a query without a relevant item counts as perfect
@@ -112,7 +112,7 @@ def analyse(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None
         max_grade=max_grade,
         verdict=verdict,
         source=limits.source,
-        margin=limits.margin,
+        margin=None if limits.source == "closed form" else EQUALITY_TOLERANCE,
         learnable_from=limits.learnable,
         fast_from=limits.fast,
         certificate=limits.certificate(min(n_graded, n_items)),

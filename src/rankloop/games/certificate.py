@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Source = Literal["closed form", "exact arithmetic", "floating point"]
+Source = Literal["closed form", "enumeration"]
 Relevance = tuple[int, ...]
 Order = tuple[int, ...]
 
@@ -78,7 +78,6 @@ class Thresholds:
     border: Border | None  # a pair that needs depth `fast`; None when that is 1
     refuted: tuple[Refuted, ...]  # what would need more than `fast`
     source: Source
-    margin: float | None = None  # of floating-point decisions: what is below counts as 0
 
     def certificate(self, depth: int) -> Certificate:
         """Return the proof of the verdict at this depth."""

@@ -9,22 +9,19 @@ items all stand among those `depth`. So a difference of two loss rows can be est
 only if each of its terms lies inside the top of one of them; no rank computation is needed.
 """
 
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.certificate import Border, Order, Refuted, Thresholds, Unseen
-from rankloop.games.game import EQUALITY_TOLERANCE, MAX_DENOMINATOR, Game, is_zero
+from rankloop.games.game import Game, is_zero
 
 MIN_BORDER_WIDTH = 1e-6  # in practice the borders of distinct classes are wider than 1e-4
 ZERO_WIDTH = 1e-9  # a width up to this counts as 0
 INEQUALITIES_PER_STEP = 40
-ROUNDING_GRID = 2**52  # probabilities are rounded to multiples of 1 / 2^52 before the exact check
 
 
 class Combination(NamedTuple):
@@ -87,59 +84,29 @@ def _widest(difference: Floats, others: Floats) -> tuple[float, Floats, Floats, 
     return float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, -float(result.eqlin.marginals[0])
 
 
-def _proved_witness(integers: Ints, which: int, witness: Floats) -> bool:
-    """Check a witness exactly, after moving it onto the border and mixing it with the uniform distribution.
-
-    Under the uniform distribution all rankings are equal, so that mixing with it changes no sign and makes every
-    probability positive.
-    """
-    rows = integers.astype(object)
-    p = np.array([round(value * ROUNDING_GRID) + 2**20 for value in witness], dtype=object)
-    d = rows[which]
-    p = p * int(d @ d) - d * int(d @ p)  # now d @ p == 0
-    gaps = np.delete(rows @ p, [0, which])
-    return bool((p > 0).all() and (gaps > 0).all())
-
-
-def _proved_combination(integers: Ints, which: int, combination: Combination) -> bool:
-    """Check a combination exactly: its weights, divided by the factor, are taken for the fractions next to them."""
-    if combination.factor <= 0.0:
-        return False
-    fractions = [
-        Fraction(float(weight)).limit_denominator(MAX_DENOMINATOR)
-        for weight in combination.weights / combination.factor
-    ]
-    combined = np.array(fractions, dtype=object) @ integers[combination.classes].astype(object)
-    return min(fractions) >= 0 and bool((combined <= integers[which]).all())
-
-
 class Classes(NamedTuple):
     """Classes of rankings with equal loss rows; class 0 holds the ranking 0, 1, 2, and so on."""
 
     rows: Ints  # of one ranking of each class
     differences: Floats  # its loss less that of class 0, of the size of 1
-    integer_differences: Ints | None  # the differences as integers, when the measure is rational
     terms: Bools  # (n_classes, n_relevances): the terms of the differences
     depths: Ints  # (n_classes,): the depth from which class 0 and this class alone show their difference
     first: Ints  # the classes of the adjacent swaps
 
 
 def thresholds_of(game: Game) -> Thresholds:
-    """Return both thresholds of a game with their proofs, in exact arithmetic where the measure is rational."""
+    """Return both thresholds of a game with their proofs."""
     classes = classes_of(game)
     if len(classes.rows) == 1:
-        return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="exact arithmetic")
+        return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="enumeration")
     unseen = _largest_term(game, classes)
-    integers, refuted, helpful = classes.integer_differences, [], classes.first
-    exact = integers is not None
+    refuted, helpful = [], classes.first
     # By descending depth, adjacent swaps before others: the first neighbour among them decides.
     numbers = np.arange(1, len(classes.rows))
     for c in map(int, numbers[np.lexsort((numbers, ~np.isin(numbers, classes.first), -classes.depths[1:]))]):
         proof = border(classes.differences, c, helpful)
         if not isinstance(proof, Combination):
-            exact = exact and _proved_witness(integers, c, proof)  # type: ignore[arg-type]  # exact: there are some
             break
-        exact = exact and _proved_combination(integers, c, proof)  # type: ignore[arg-type]
         ranking, combined = (
             _order(game, classes.rows[c]),
             tuple(_order(game, row) for row in classes.rows[proof.classes]),
@@ -153,8 +120,7 @@ def thresholds_of(game: Game) -> Thresholds:
         unseen=unseen,
         border=None if isinstance(proof, Combination) or classes.depths[c] == 1 else _border(game, classes, c, proof),
         refuted=tuple(refuted),
-        source="exact arithmetic" if exact else "floating point",
-        margin=None if exact else EQUALITY_TOLERANCE,
+        source="enumeration",
     )
 
 
@@ -162,15 +128,14 @@ def classes_of(game: Game) -> Classes:
     """Return the classes of a game, the differences of their losses, and the depths that reveal these differences."""
     rows = np.unique(game.duplicates, return_index=True)[1]
     differences = scaled(game.loss[rows] - game.loss[0])
-    integers = None if game.integer_loss is None else game.integer_loss[rows] - game.integer_loss[0]
-    terms = _nonzero(_coefficients(differences if integers is None else integers, game.n_items, game.max_grade))
+    terms = ~is_zero(_coefficients(differences, game.n_items, game.max_grade))
     depth_to_see = _depth_to_see(game.ranks, game.relevances)
     of_class = np.array([depth_to_see[game.duplicates == c].min(axis=0) for c in range(len(rows))])
     depths = np.where(terms, np.minimum(of_class, of_class[0]), 0).max(axis=1)
     # A swap of neighbouring positions leaves all other items where they are.
     swaps = np.flatnonzero(np.abs(game.ranks - game.ranks[0]).sum(axis=1) == 2)
     first = np.unique(game.duplicates[swaps])
-    return Classes(rows, differences, integers, terms, depths, first[first > 0])
+    return Classes(rows, differences, terms, depths, first[first > 0])
 
 
 def _largest_term(game: Game, classes: Classes) -> Unseen:
@@ -204,24 +169,17 @@ def _order(game: Game, row: int) -> Order:
     return tuple(game.rankings[row].tolist())
 
 
-def _coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
+def _coefficients(rows: Floats, n_items: int, max_grade: int) -> Floats:
     """Return the terms of functions of the relevance.
 
     Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform
-    along every item: f(level) − f(0) for levels from 1, f(0) for level 0. Integers stay integers.
+    along every item: f(level) − f(0) for levels from 1, f(0) for level 0.
     """
     terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
     for item in range(1, n_items + 1):
         along = np.moveaxis(terms, item, 0)
         along[1:] -= along[0]
     return terms.reshape(len(rows), -1)
-
-
-def _nonzero(terms: NDArray[np.generic]) -> Bools:
-    """Mark the terms that differ from 0; floats must be of magnitude about 1."""
-    if terms.dtype.kind == "i":
-        return np.asarray(terms != 0)
-    return ~is_zero(np.asarray(terms, dtype=np.float64))
 
 
 def _depth_to_see(ranks: Ints, relevances: Ints) -> Ints:

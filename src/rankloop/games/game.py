@@ -4,8 +4,7 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -17,28 +16,9 @@ from rankloop.core.types import Floats, Ints, whole_number
 
 EQUALITY_TOLERANCE = 1e-9  # relative to the largest value
 DOUBTFUL_RANGE = (1e-12, 1e-7)  # a float in this range is neither certainly 0 nor certainly different from 0
-MAX_DENOMINATOR = 100_000  # rationals up to it are 1e-10 apart, far beyond the error of a double
-ROUNDING_ERROR = 1e-14
-MAX_WHOLE_NUMBER = 2**40  # whole numbers whose sums still fit into 64 bits
 MAX_GRADES = 100
 MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
 RENAMINGS_CHECKED = 500  # pairs of ranking and relevance on which the measure itself is evaluated
-
-
-def _common_integers(values: Floats) -> Ints | None:
-    """Return `values` times their common denominator if all are fractions with a small denominator, else None.
-
-    A float lies within 1e-14 of such a fraction by chance once in 10,000 times, so a list of irrational values
-    practically never passes.
-    """
-    fractions = [Fraction(float(value)).limit_denominator(MAX_DENOMINATOR) for value in values]
-    errors = [abs(float(fraction) - value) for fraction, value in zip(fractions, values)]
-    if max(errors) > ROUNDING_ERROR * max(1.0, float(np.abs(values).max())):
-        return None
-    common = reduce(math.lcm, (fraction.denominator for fraction in fractions))
-    if common * max(1.0, float(np.abs(values).max())) > MAX_WHOLE_NUMBER:
-        return None
-    return np.array([int(fraction * common) for fraction in fractions], dtype=np.int64)
 
 
 def _level_numbers(values: Floats) -> Ints:
@@ -140,14 +120,6 @@ class Game:
         base = (self.max_grade + 1) ** np.arange(n_graded - 1, -1, -1, dtype=np.int64)
         revealed_grades = self.relevances[:, self.rankings[:, :n_graded]]
         return np.asarray(np.einsum("rai,i->ar", revealed_grades, base), dtype=np.int64)
-
-    @cached_property
-    def integer_loss(self) -> Ints | None:
-        """`loss` times a common denominator, as integers; None where the measure is not rational."""
-        numbers = _common_integers(self.in_shown_order)
-        if numbers is None:
-            return None
-        return (-numbers if self.measure.higher_is_better else numbers)[self.shown_relevance]
 
     @cached_property
     def duplicates(self) -> Ints:

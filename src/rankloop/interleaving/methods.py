@@ -6,7 +6,7 @@ from numpy.random import Generator
 from rankloop.core.checks import Positive, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
-from rankloop.core.kernels import kernel, positions_of, ranking_of
+from rankloop.core.kernels import clicked_weights, kernel, positions_of, ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Bools, Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed
@@ -204,8 +204,7 @@ class Probabilistic:
         return Mixed(mixed, rankings, np.full(n_items, -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
-        clicked = np.zeros(len(mixed.ranking))
-        clicked[clicks.items] = clicks.weights
+        clicked = clicked_weights(len(mixed.ranking), clicks.items, clicks.weights)
         return _shared_credit(mixed.ranking, mixed.rankings, self.decay, clicked)
 
 

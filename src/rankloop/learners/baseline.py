@@ -10,7 +10,7 @@ from rankloop.core.checks import FiniteNumbers
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, seen_count
 from rankloop.core.learner import GreedyLearner, LinearLearner, LinearState, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 
 
@@ -41,7 +41,7 @@ class FixedWeights(_IgnoresFeedback, GreedyLearner, LinearLearner):
 
     weights: FiniteNumbers
 
-    examples: ClassVar[tuple[Spec, ...]] = ({"weights": (1.0, -2.0, 0.5)},)
+    examples: ClassVar[Examples] = ({"weights": (1.0, -2.0, 0.5)},)
 
     def init(self, problem: Problem) -> LinearState:
         if len(self.weights) != problem.n_features:

@@ -9,8 +9,8 @@ from numpy.random import Generator
 from rankloop.core.checks import FiniteNumbers, Positive, Probability, check_between
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, scores_of
-from rankloop.core.learner import check_receipt, clicks_by_item, finite, require_finite, seen_part, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.learner import clicks_by_item, finite, require_finite, seen_part, shown_or_all
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
@@ -33,31 +33,19 @@ class State(NamedTuple):
         return bool(np.all(self.squares >= initial.squares))
 
 
-class Receipt(NamedTuple):
-    """The number of items; the update depends on the ranking alone."""
-
-    n_items: int
-
-
 @kernel
 def _updated(
-    features: Features,
-    weights: Floats,
-    offsets: Floats,
-    squares: Floats,
-    seen_items: Ints,
-    clicked: Floats,
-    rate: float,
+    rows: Features, weights: Floats, offsets: Floats, squares: Floats, page: Ints, clicked: Floats, rate: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, offsets and squares after one gradient step of the logistic loss over the seen positions."""
     # The arrays are passed one by one, because a tuple of them costs 1 µs per call.
-    scores = scores_of(features, weights)
+    scores = scores_of(rows, weights)
     after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
-    for position in range(len(seen_items)):
-        item, p = seen_items[position], min(position, N_OFFSETS - 1)
+    for position in range(len(page)):
+        item, p = page[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
-        add_row(after, features, item, rate * error)
+        add_row(after, rows, item, rate * error)
         squares[p] += error * error
         offsets[p] += OFFSET_RATE * error / np.sqrt(1.0 + squares[p])
     return after, offsets, squares
@@ -65,11 +53,11 @@ def _updated(
 
 @kernel
 def _updated_by_examination(
-    features: Features,
+    rows: Features,
     weights: Floats,
     levels: Floats,
     squares: Floats,
-    seen_items: Ints,
+    page: Ints,
     clicked: Floats,
     log_examination: Floats,
     intercept_and_rates: tuple[float, float, float],  # the rates: learning rate and order weight
@@ -77,17 +65,17 @@ def _updated_by_examination(
     """Return weights, levels, squares and intercept after one step with examination and order weight."""
     # A kernel takes at most eight arguments.
     intercept, rate, order_weight = intercept_and_rates
-    scores = scores_of(features, weights)
+    scores = scores_of(rows, weights)
     after, levels, squares = weights.copy(), levels.copy(), squares.copy()
     all_squares = squares.sum()
-    for position in range(len(seen_items)):
-        item, p = seen_items[position], min(position, N_OFFSETS - 1)
+    for position in range(len(page)):
+        item, p = page[position], min(position, N_OFFSETS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - intercept - log_examination[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
         # The position that another system gave the item is evidence: its score is pulled towards the usual one there.
         pull = levels[p] - log_examination[p] - intercept - scores[item]
         pull = min(MAX_ORDER_PULL, max(-MAX_ORDER_PULL, pull))
-        add_row(after, features, item, rate * (error + order_weight * pull))
+        add_row(after, rows, item, rate * (error + order_weight * pull))
         all_squares += error * error
         intercept += OFFSET_RATE * error / np.sqrt(1.0 + all_squares)
         typical = 1.0 / (1.0 + np.exp(-levels[p]))
@@ -146,7 +134,7 @@ class ClickRegression(PairSwapper):
     offset: Annotated[float, partial(check_between, -100, 100)] = -2.0
     start: FiniteNumbers = ()
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1})
+    examples: ClassVar[Examples] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25), "order_weight": 0.1})
 
     def __post_init__(self) -> None:
         if not all(0 < probability <= 1 for probability in self.examination) or len(self.examination) > N_OFFSETS:
@@ -166,14 +154,13 @@ class ClickRegression(PairSwapper):
         offsets = self.offset + self._log_examination
         return State(weights, offsets, np.zeros(N_OFFSETS), intercept, shown_or_all(problem))
 
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         ranking, log_propensity = self._swapped(state, query, rng)[:2]
-        return Decision(ranking, log_propensity, Receipt(query.n_items))
+        return Decision(ranking, log_propensity, ())
 
-    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        check_receipt(decision.receipt.n_items == len(decision.ranking))
-        clicked, seen_items = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        arguments = (query.features, state.weights, state.offsets, state.squares, seen_items, clicked)
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        clicked, page = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        arguments = (query.features, state.weights, state.offsets, state.squares, page, clicked)
         intercept = state.intercept
         if self.examination:
             intercept_and_rates = (intercept, self.learning_rate, self.order_weight)

@@ -8,8 +8,8 @@ from numpy.random import Generator
 
 from rankloop.core.checks import FiniteNumbers, Positive, Probability, check_between
 from rankloop.core.kernels import add_row, kernel
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.learner import clicks_by_item, require_finite, seen_part, shown_or_all
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
@@ -29,12 +29,6 @@ class State(NamedTuple):
     def reachable(self, initial: "State") -> bool:
         """Return true if no count is below its start."""
         return bool(np.all(self.counts >= initial.counts))
-
-
-class Receipt(NamedTuple):
-    """The scores that were sorted before swapping, for inspection; the update depends on the ranking alone."""
-
-    scores: Floats
 
 
 @kernel
@@ -95,18 +89,17 @@ class ClickResiduals(PairSwapper):
     rate: Probability = 0.3
     start: FiniteNumbers = ()
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
+    examples: ClassVar[Examples] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
 
     def init(self, problem: Problem) -> State:
         weights = self.first_weights(problem)
         return State(weights, np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
 
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        ranking, log_propensity, scores = self._swapped(state, query, rng)[:3]
-        return Decision(ranking, log_propensity, Receipt(scores))
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        ranking, log_propensity = self._swapped(state, query, rng)[:2]
+        return Decision(ranking, log_propensity, ())
 
-    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         clicked, page = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, rates, counts, rate = state.weights, state.rates, state.counts, self.learning_rate
         weights, rates, counts = _updated(query.features, weights, rates, counts, page, clicked, rate, self.below)

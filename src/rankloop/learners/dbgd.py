@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.core.checks import FiniteNumbers, Positive, PositiveCount
 from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import LinearLearner, LinearState, check_receipt, expect, require_finite
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
 from rankloop.interleaving.base import Interleaving, Mixed
 from rankloop.interleaving.methods import TeamDraft
@@ -99,7 +99,7 @@ class Dbgd(DuellingLearner):
       0.449
     """
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
+    examples: ClassVar[Examples] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
 
 
 @register("mgd")
@@ -131,4 +131,4 @@ class Mgd(DuellingLearner):
 
     candidates: PositiveCount = 9
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
+    examples: ClassVar[Examples] = ({}, {"interleaving": "probabilistic", "candidates": 3})

@@ -9,7 +9,7 @@ from rankloop.core.checks import Count, FiniteNumbers, Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, corrected, require_finite, seen_part, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import AveragedState as State
 from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
@@ -84,7 +84,7 @@ class FairPairs(PairSwapper):
     either: bool = False
     start: FiniteNumbers = ()
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
+    examples: ClassVar[Examples] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
         if self.swap == 0:

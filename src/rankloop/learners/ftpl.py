@@ -7,13 +7,11 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import PositiveCount, check_between
+from rankloop.core.checks import check_between
 from rankloop.core.kernels import MAX_FLOAT, ranking_of
-from rankloop.core.protocols import Measure
-from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Floats, Ints, Problem, Query
+from rankloop.core.registry import Examples, register
+from rankloop.core.types import Decision, Floats, Problem, Query
 from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades
-from rankloop.measures.kinds import DCG
 
 
 class State(NamedTuple):
@@ -49,12 +47,10 @@ class FTPL(SummedGains):
       0.967
     """
 
-    horizon: PositiveCount | None = None
-    measure: Measure = DCG()
     epsilon: Annotated[float, partial(check_between, 1 / MAX_FLOAT, MAX_FLOAT)] | None = None  # divided by
 
     tuned: ClassVar[str] = "epsilon"
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "SumLoss"})
+    examples: ClassVar[Examples] = ({}, {"horizon": 50, "measure": "SumLoss"})
 
     def init(self, problem: Problem) -> State:
         n_items = require_all_grades(problem)
@@ -64,6 +60,3 @@ class FTPL(SummedGains):
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         noise = state.noise * self._root(state) * rng.random(len(state.totals))
         return Decision(ranking_of(state.totals + noise), math.nan, ())
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return math.nan

@@ -1,5 +1,6 @@
 """Linear regressions of clicks on features: Thompson sampling, and upper confidence bounds."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -17,11 +18,20 @@ from rankloop.core.learner import (
     require_finite,
     shown_or_all,
 )
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import cholesky
 
 Deviation = Annotated[float, partial(check_between, 1e-150, 1e150)]  # its square is a number too
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalBelief(LinearLearner):
+    """A linear learner that begins with a normal belief of deviation `prior` about each weight."""
+
+    noise: Deviation = 1.0
+    prior: Deviation = 1.0
+    start: FiniteNumbers = ()
 
 
 class State(NamedTuple):
@@ -82,7 +92,7 @@ def _updated(
 
 
 @register("linear_thompson")
-class LinearThompson(LinearLearner):
+class LinearThompson(NormalBelief):
     """Rank by features · θ, with θ drawn from the normal belief of a linear regression of clicks on features.
 
     The items down to the last click were examined, or all that were shown without a click. Each of them, with features
@@ -108,10 +118,6 @@ class LinearThompson(LinearLearner):
       >>> round(play_mean("linear_thompson", "linear_gaussian(n_items=6, n_features=3)", "dcm", "nDCG@5"), 3)
       0.902
     """
-
-    noise: Deviation = 1.0
-    prior: Deviation = 1.0
-    start: FiniteNumbers = ()
 
     def init(self, problem: Problem) -> State:
         start = self.first_weights(problem)
@@ -164,11 +170,8 @@ def _updated_diagonal(
     return weights, evidence
 
 
-class DiagonalBelief(SparseLearner):
+class DiagonalBelief(NormalBelief, SparseLearner):
     """A linear regression of clicks on features with independent normal beliefs about the weights."""
-
-    noise: float
-    prior: float
 
     def init(self, problem: Problem) -> DiagonalState:
         weights = self.first_weights(problem)
@@ -208,11 +211,7 @@ class DiagonalThompson(DiagonalBelief):
       0.492
     """
 
-    noise: Deviation = 1.0
-    prior: Deviation = 1.0
-    start: FiniteNumbers = ()
-
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"noise": 0.5, "prior": 2.0, "start": (0.0, 0.5, -1.0)})
+    examples: ClassVar[Examples] = ({}, {"noise": 0.5, "prior": 2.0, "start": (0.0, 0.5, -1.0)})
 
     def rank(self, state: DiagonalState, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
@@ -242,10 +241,10 @@ class DiagonalUCB(GreedyLearner, DiagonalBelief):
     not be random; its log says nothing about other rankings.
 
     Args:
-      width: The number of standard deviations that are added to a score.
       noise: The standard deviation of a click about its mean.
       prior: The standard deviation of each weight at first.
       start: The first means; zeros if empty.
+      width: The number of standard deviations that are added to a score.
 
     References:
       Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article Recommendation.
@@ -258,11 +257,8 @@ class DiagonalUCB(GreedyLearner, DiagonalBelief):
     """
 
     width: NotNegative = 0.5
-    noise: Deviation = 1.0
-    prior: Deviation = 1.0
-    start: FiniteNumbers = ()
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
+    examples: ClassVar[Examples] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
 
     def _ranking(self, state: DiagonalState, query: Query) -> Ints:
         return _optimistic_ranking(query.features, state.weights, state.evidence, self.prior**-2, self.width)

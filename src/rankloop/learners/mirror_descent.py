@@ -6,14 +6,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import Positive, PositiveCount
+from rankloop.core.checks import Positive
 from rankloop.core.kernels import kernel, positions_of, ranking_of, seen_count
 from rankloop.core.learner import shown_or_all
-from rankloop.core.protocols import Measure
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, worth_of_positions
-from rankloop.measures.kinds import DCG
 
 
 @kernel
@@ -156,12 +154,10 @@ class MirrorDescent(SummedGains):
       0.958
     """
 
-    horizon: PositiveCount | None = None
-    measure: Measure = DCG()
     learning_rate: Positive | None = None
 
     tuned: ClassVar[str] = "learning_rate"
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})
+    examples: ClassVar[Examples] = ({}, {"horizon": 50, "measure": "P@2"})
 
     def init(self, problem: Problem) -> State:
         n_items = require_all_grades(problem)

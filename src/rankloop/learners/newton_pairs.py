@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, PositiveCount, check_between
 from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, scores_of, seen_count, width_of
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, seen_part, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import Ridge, cholesky, dot, sherman_morrison, surprise_of, times
 
@@ -324,7 +324,7 @@ class NewtonPairs(SparseLearner):
 
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
     reports: ClassVar[tuple[str, ...]] = ("alarms",)
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
         {"ridge": 0.5, "alpha": 0.5, "floor": 0.0, "memory": 2, "alarm": 0.0},
         {"diagonal": True, "ridge": 1.0, "floor": 0.5, "memory": 40, "alarm": 0.5},
@@ -374,15 +374,9 @@ class NewtonPairs(SparseLearner):
         due = rounds % self._batch == 0  # This round discounts old evidence and rebuilds the inverse.
         if not due and not changed and not decided:
             return state._replace(watch=watch, rounds=rounds)
+        seen_items, weights = seen_part(decision.ranking, state.shown), state.weights
         weights, precision, covariance, lost = _learn_pairs(
-            query.features,
-            state.weights,
-            state.precision,
-            state.covariance,
-            seen_part(decision.ranking, state.shown),
-            order_probabilities,
-            first,
-            clicked,
+            query.features, weights, state.precision, state.covariance, seen_items, order_probabilities, first, clicked
         )
         if due:
             _forget(precision, self.ridge, self._kept)

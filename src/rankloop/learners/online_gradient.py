@@ -10,7 +10,7 @@ from rankloop.core.checks import FiniteNumbers, Positive
 from rankloop.core.kernels import kernel, project, scores_of, weighted_rows
 from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Problem, Query, Relevances, Rows
 from rankloop.surrogates.list_net import ListNet
 
@@ -75,7 +75,7 @@ class OnlineGradient(GreedyLearner, SparseLearner):
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("steps",)
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
         {"surrogate": "kl", "schedule": "root", "radius": 1.0},
         {"surrogate": "slam", "schedule": "adaptive", "start": (0.0, 0.5, -1.0)},

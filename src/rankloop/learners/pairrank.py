@@ -8,7 +8,7 @@ from numpy.random import Generator
 from rankloop.core.checks import FiniteNumbers, NotNegative
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count
 from rankloop.core.learner import LinearLearner, check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.precision import Ridge, dot, sherman_morrison, surprise_of, times
 
@@ -194,7 +194,7 @@ class PairRank(LinearLearner):
     start: FiniteNumbers = ()
 
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
+    examples: ClassVar[Examples] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
 
     def init(self, problem: Problem) -> State:
         weights, unit = self.first_weights(problem), np.eye(problem.n_features)

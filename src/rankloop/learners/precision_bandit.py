@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.fixed_set import GAIN_IS_CAPPED, AnytimeLearner, gain_of, graded_depth, size_of_fixed_set
 
@@ -148,7 +148,7 @@ class PrecisionBandit(AnytimeLearner):
     learning_rate: Positive | None = None
 
     tuned: ClassVar[str] = "learning_rate"
-    examples: ClassVar[tuple[Spec, ...]] = ({"n": 2}, {"n": 5, "horizon": 50})
+    examples: ClassVar[Examples] = ({"n": 2}, {"n": 5, "horizon": 50})
 
     @functools.cached_property
     def _start(self) -> float:
@@ -180,6 +180,3 @@ class PrecisionBandit(AnytimeLearner):
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(-state.losses)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return math.nan

@@ -18,7 +18,7 @@ from rankloop.core.learner import (
     shown_or_all,
 )
 from rankloop.core.learner import LinearState as State
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
 from rankloop.learners._shared.swap_propensity import AveragedState, correction, moved_to_top, pair_correction
 
@@ -34,7 +34,7 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
     """Return the correction that the clicks imply."""
     clicked = clicked_weights(len(shown), items, click_weights)
     if clicks_to == "pairs":
-        return pair_correction(shown, clicked, first, len(shown), False)
+        return pair_correction(shown, clicked, first, len(shown))
     if clicks_to == "top":
         return correction(shown, moved_to_top(shown, clicked))
     better = shown.copy()  # with the uppermost clicked item and the first exchanged
@@ -104,7 +104,7 @@ class PreferencePerceptron(PreferenceLearner):
     """
 
     averaged: ClassVar[bool] = False
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
+    examples: ClassVar[Examples] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
 
 
 @register("averaged_preference_perceptron")

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, scores_of
 from rankloop.core.learner import GreedyLearner, LinearLearner, SparseLearner, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.measures.formulas import NO_CUTOFF
 from rankloop.measures.kinds import NDCG, AveragePrecision
@@ -156,7 +156,7 @@ class RankingPerceptron(MistakeDriven):
     """
 
     one_pair: ClassVar[bool] = False
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"measure": "AP"}, {"measure": "nDCG@2", "margin": 0.5})
+    examples: ClassVar[Examples] = ({}, {"measure": "AP"}, {"measure": "nDCG@2", "margin": 0.5})
 
 
 @register("max_pair_perceptron")
@@ -186,7 +186,7 @@ class MaxPairPerceptron(MistakeDriven):
     """
 
     one_pair: ClassVar[bool] = True
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"measure": "AP"})
+    examples: ClassVar[Examples] = ({}, {"measure": "AP"})
 
 
 @kernel
@@ -340,11 +340,7 @@ class KernelPerceptron(GreedyLearner):
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("mistakes", "stored")
-    examples: ClassVar[tuple[Spec, ...]] = (
-        {},
-        {"kernel": "polynomial", "budget": 3},
-        {"remove": "smallest", "budget": 2},
-    )
+    examples: ClassVar[Examples] = ({}, {"kernel": "polynomial", "budget": 3}, {"remove": "smallest", "budget": 2})
 
     def __post_init__(self) -> None:
         cutoff_and_kind(self.measure)

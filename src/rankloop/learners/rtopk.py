@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.protocols import AnyLearner, Measure
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared import fixed_set
@@ -194,7 +194,7 @@ class RTopK:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("dropped",)
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
         {"horizon": 60, "blocks": 7, "estimator": "exploration", "measure": "SumLoss"},
         {"horizon": 50, "filler": "random", "inner": "mirror_descent"},

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from rankloop.core.checks import Count, FiniteNumbers, Probability, check_finite
 from rankloop.core.kernels import clicked_weights, kernel
 from rankloop.core.learner import check_receipt, corrected, expect, finite, require_finite, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared import swap_propensity
 from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PairSwapper
@@ -39,14 +39,14 @@ class Receipt(NamedTuple):
 
 @kernel
 def _row_weights(
-    ranking: Ints, items: Ints, click_weights: Floats, scores: Floats, first: int, end: int, flat: bool
+    ranking: Ints, items: Ints, click_weights: Floats, scores: Floats, first: int, end: int
 ) -> tuple[Floats, float]:
     """Return the multiple of each item's features that the clicks add, and w · (φ(x, ȳ) − φ(x, y)), their agreement."""
     clicked = clicked_weights(len(ranking), items, click_weights)
     if first == MOVE_TO_TOP:
         row_weights = swap_propensity.correction(ranking, swap_propensity.moved_to_top(ranking, clicked))
     else:
-        row_weights = swap_propensity.pair_correction(ranking, clicked, first, end, flat)
+        row_weights = swap_propensity.pair_correction(ranking, clicked, first, end)
     confirmed = 0.0
     for i in range(len(scores)):
         confirmed += row_weights[i] * scores[i]
@@ -72,7 +72,6 @@ class ThreePR(PairSwapper):
       swap: The probability with which a pair is swapped, or "dynamic".
       perturb: "pairs" pairs all positions, "top_two" the first two alone.
       budget: Δ of the dynamic rule: how much R_t may grow per round in the mean.
-      weighting: "discount" counts a pair by γ_j − γ_(j+1), "flat" as 1.
       averaged: If true, the list is scored by the mean of all w so far.
       warm: The number of first rounds in which nothing is swapped and the clicked items move to the top.
       start: The first weights; zeros if empty.
@@ -90,15 +89,14 @@ class ThreePR(PairSwapper):
     swap: Probability | Literal["dynamic"] = 0.5
     perturb: Literal["pairs", "top_two"] = "pairs"
     budget: Annotated[float, check_finite] = 0.0
-    weighting: Literal["discount", "flat"] = "discount"
     averaged: bool = False
     warm: Count = 0
     start: FiniteNumbers = ()
 
     reports: ClassVar[tuple[str, ...]] = ("score_agreement", "max_perturbation", "swap")
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
-        {"swap": "dynamic", "budget": 0.1, "weighting": "flat", "averaged": True},
+        {"swap": "dynamic", "budget": 0.1, "averaged": True},
         {"perturb": "top_two", "swap": 0.3, "warm": 3},
     )
 
@@ -116,15 +114,14 @@ class ThreePR(PairSwapper):
         scores, first, end, cost, swap = decision.receipt
         n_items = len(decision.ranking)
         check_receipt(scores.shape == (n_items,) and -1 <= first <= n_items and 0 <= end <= n_items)
-        flat = self.weighting == "flat"
-        row_weights, confirmed = _row_weights(decision.ranking, items, clicks, scores, first, end, flat)
+        row_weights, confirmed = _row_weights(decision.ranking, items, clicks, scores, first, end)
         old_weights, rounds = state.weights, state.rounds
         weights, newest = corrected(query.features, old_weights, state.newest, rounds, self.averaged, row_weights)
         agreement = finite(state.score_agreement + confirmed)
         return State(require_finite(weights), newest, state.shown, rounds + 1, agreement, finite(cost), finite(swap))
 
-    def _rule(self, state: State) -> tuple[bool, bool, float, float]:
+    def _rule(self, state: State) -> tuple[bool, float, float]:
         swap = DYNAMIC_SWAP if self.swap == "dynamic" else self.swap
         allowance = self.budget * (state.rounds + 1) - state.score_agreement
         is_warm = state.rounds >= self.warm
-        return self.perturb == "top_two", self.weighting == "flat", swap if is_warm else 0.0, allowance
+        return self.perturb == "top_two", swap if is_warm else 0.0, allowance

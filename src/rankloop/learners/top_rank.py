@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.checks import Positive, PositiveCount
 from rankloop.core.kernels import clicked_weights, kernel, positions_of, ranking_of, seen_count
 from rankloop.core.learner import GreedyLearner, check_receipt, clicks_by_item, expect, shown_or_all
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
@@ -264,7 +264,7 @@ class BubbleRank:
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ()
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 2})
+    examples: ClassVar[Examples] = ({}, {"horizon": 2})
 
     def init(self, problem: Problem) -> BubbleState:
         n = size_of_fixed_set(problem)

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, add_row, kernel, project, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, best_ranking, check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
-from rankloop.core.registry import Spec, entry_of, register
+from rankloop.core.registry import Examples, entry_of, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners.ranking_perceptron import moved
 from rankloop.surrogates.pointwise import KL, Squared
@@ -187,7 +187,7 @@ class TopKGradient(SparseLearner):
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("steps",)
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {},
         {"surrogate": "rank_svm", "floor": 0.0, "exploration": 1.0, "learning_rate": 0.001},
         {"surrogate": "smooth_dcg", "smoothing_decay": 0.1, "radius": 2.0},

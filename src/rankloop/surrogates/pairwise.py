@@ -7,7 +7,7 @@ import numpy as np
 from rankloop.core.checks import Positive, check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate, levels_of
 
@@ -225,12 +225,7 @@ class Slam(ListwiseSurrogate):
     within: Literal["mean", "item_order"] = "mean"
     margin: Positive = 1.0
 
-    examples: ClassVar[tuple[Spec, ...]] = (
-        {},
-        {"cutoff": 2},
-        {"measure": "AP"},
-        {"within": "item_order", "margin": 0.5},
-    )
+    examples: ClassVar[Examples] = ({}, {"cutoff": 2}, {"measure": "AP"}, {"within": "item_order", "margin": 0.5})
 
     def __post_init__(self) -> None:
         check_at_least(1, cutoff=self.cutoff)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankloop.core.checks import Positive
 from rankloop.core.kernels import discount, exponential_gain, kernel, ranking_of
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate
 
@@ -78,7 +78,7 @@ class Squared(SeparableSurrogate):
     """
 
     divided: Literal["residual", "grade"] = "residual"
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
+    examples: ClassVar[Examples] = ({}, {"divided": "grade"})
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return _squared(scores, relevance)

@@ -15,9 +15,9 @@ from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows
 from rankloop.features.hashed_columns import hash_of
-from rankloop.learners.wrappers.hashed_weights import UPDATE_COUNTER, Hashed, _check_takes_rows, with_hashed
+from rankloop.learners.wrappers.hashed_weights import UPDATE_COUNTER, Hashed, with_hashed
 from tests.feedback import clicks
-from tests.sparse_rows import to_array
+from tests.sparse_rows import to_array, with_weights
 
 N_HASHED, N_DENSE = 32, 2
 PROBLEM = Problem(N_HASHED + N_DENSE, n_hashed=N_HASHED, max_grade=2)
@@ -36,7 +36,7 @@ INNERS = [
     "click_regression",
     "explore_at_most(inner='pdgd', places=1)",
 ]
-SPARSE = [entry for entry in entries("learner") if hasattr(entry.cls, "with_weights")]
+SPARSE = [entry for entry in entries("learner") if hasattr(entry.cls, "with_table_entries")]
 
 
 def random_query(rng, n_items=4, id="", n_dense=N_DENSE, n_hashed=N_HASHED):
@@ -63,7 +63,7 @@ class PlainAdaGrad:
 
     def small(self, query):
         dense = Query(query.id, to_array(query.features), query.context)
-        return self.inner.with_weights(self.state, self.weights[in_sight(query)]), dense
+        return with_weights(self.state, self.weights[in_sight(query)]), dense
 
     def learn(self, query, decision, feedback):
         state, dense = self.small(query)
@@ -76,7 +76,7 @@ class PlainAdaGrad:
             )
             self.squares[column] += step**2
             self.weights[column] += rate * step / np.sqrt(prior + self.squares[column])
-        self.state = self.inner.with_weights(after, np.empty(0))
+        self.state = with_weights(after, np.empty(0))
 
 
 def one_step(inner):
@@ -143,7 +143,7 @@ def test_a_column_that_is_0_is_neither_read_nor_changed(entry):
                     if name != "weights" or not hasattr(wide, "newest"):
                         assert getattr(wide, name)[-1] == getattr(before, name)[-1], "the column itself stays"
             if not hasattr(wide, "newest"):
-                wide = learner.with_weights(wide, np.append(wide.weights[:-1], rng.normal()))
+                wide = with_weights(wide, np.append(wide.weights[:-1], rng.normal()))
 
 
 def without(learner, name, value):
@@ -315,14 +315,15 @@ def test_every_learner_can_or_says_so():
                 assert with_hashed(case.learner) is case.learner
                 continue
             try:
-                _check_takes_rows(case.learner)
-                refused = ""
+                hashed = Hashed(inner=case.learner)
             except InvalidInput as error:
                 refused = str(error)
+            else:
+                refused = ""
             if refused:
                 assert re.search("needs a number for every feature|radius|matrix", refused)
                 continue
-            session = Session(Hashed(inner=case.learner), PROBLEM._replace(max_grade=case.problem.max_grade), 0)
+            session = Session(hashed, PROBLEM._replace(max_grade=case.problem.max_grade), 0)
             session.rank(random_query(default_rng(0)))
 
 

@@ -22,6 +22,7 @@ from rankloop.core.registry.specs import nearest, parse_spec
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
+Examples = tuple[Spec, ...]  # parameters with which a class is documented and tested
 INTEGER_LIMIT = 2**63  # integers of kernels are below this
 TYPE_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 

@@ -6,6 +6,7 @@ the best fixed ranking sorts by summed gains.
 
 import functools
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -155,11 +156,16 @@ class AnytimeLearner:
         """Return √t of the next round, or 1 if the parameter is constant."""
         return math.sqrt(state.rounds + 1) if self._anytime else 1.0
 
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return math.nan
 
+
+@dataclass(frozen=True, kw_only=True)
 class SummedGains(AnytimeLearner):
     """A learner from the summed gains of a linear `measure`; its state begins with `totals` and `rounds`."""
 
-    measure: Measure
+    horizon: PositiveCount | None = None
+    measure: Measure = DCG()  # noqa: RUF009  frozen
 
     def __post_init__(self) -> None:
         gain_for(self.measure)

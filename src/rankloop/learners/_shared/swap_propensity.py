@@ -70,7 +70,7 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
 
 
 @kernel
-def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
+def pair_correction(shown: Ints, clicked: Floats, first: int, end: int) -> Floats:
     """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 
     GET-FEEDBACK in Algorithm 3 of Raman et al. (2013), for clicks that may have weights. A pair counts by the
@@ -81,35 +81,32 @@ def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bo
       clicked: The weight of the click on each item.
       first: The upper position of the first pair.
       end: The position before which the pairs end.
-      flat: If true, 1 replaces the difference of the discounts.
     """
     row_weights = np.zeros(len(shown))
     for j in range(first, end - 1, 2):
         upper, lower = shown[j], shown[j + 1]
         preference = clicked[lower] - clicked[upper]
         if preference > 0.0:
-            step = preference * _pair_weight(j, flat)
+            step = preference * _pair_weight(j)
             row_weights[lower] += step
             row_weights[upper] -= step
     return row_weights
 
 
 @kernel
-def _pair_weight(j: int, flat: bool) -> float:
+def _pair_weight(j: int) -> float:
     """Return the change of the joint features when the items at positions j and j + 1 are swapped."""
-    if flat:
-        return 1.0
     if j < len(DISCOUNT_DROPS):
         return float(DISCOUNT_DROPS[j])
     return discount(j) - discount(j + 1)
 
 
 @kernel
-def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> float:
+def _swap_cost(scores: Floats, best: Ints, first: int, end: int) -> float:
     """Return D_t of section 6, the utility that the learner expects to lose when every pair is swapped."""
     total = 0.0
     for j in range(first, end - 1, 2):
-        total += _pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
+        total += _pair_weight(j) * (scores[best[j]] - scores[best[j + 1]])
     return total
 
 
@@ -141,14 +138,14 @@ def _end_of_pairs(n_items: int, top_two: bool) -> int:
 
 @kernel
 def _log_prob(
-    scores: Floats, best: Ints, ranking: Ints, shown: int, top_two: bool, flat: bool, swap: float, allowance: float
+    scores: Floats, best: Ints, ranking: Ints, shown: int, top_two: bool, swap: float, allowance: float
 ) -> float:
     """Return log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(other pairs), over the seen part."""
     n_seen, end, n_pairings = seen_count(shown, len(best)), _end_of_pairs(len(best), top_two), 1 if top_two else 2
     total, share = -np.inf, 1.0 / n_pairings
     # A ranking may come from both pairings, whose probabilities add up. Half-seen pairs count by their upper item.
     for first in range(n_pairings):
-        p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
+        p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end))
         swapped, unswapped, fits, j = 0, 0, True, 0
         while j < n_seen and fits:
             if j < first or j + 1 >= end:
@@ -170,27 +167,20 @@ def _log_prob(
 
 @kernel
 def _present(
-    features: Features,
-    weights: Floats,
-    shown: int,
-    top_two: bool,
-    flat: bool,
-    swap: float,
-    allowance: float,
-    draws: Floats,
+    features: Features, weights: Floats, shown: int, top_two: bool, swap: float, allowance: float, draws: Floats
 ) -> tuple[Ints, float, Floats, int, int, float, float]:
     """Return the perturbed ranking, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
     scores = scores_of(features, weights)
     best = ranking_of(scores)
     # FORMPAIRS: the first draw chooses the pairing; each further draw swaps one pair with probability p_t.
     first, end = 0 if top_two or draws[0] < 0.5 else 1, _end_of_pairs(len(best), top_two)
-    cost = _swap_cost(scores, best, first, end, flat)
+    cost = _swap_cost(scores, best, first, end)
     p = _swap_probability(swap, allowance, cost)
     ranking = best.copy()
     for j in range(first, end - 1, 2):
         if draws[1 + j // 2] < p:
             ranking[j], ranking[j + 1] = best[j + 1], best[j]
-    log_propensity = _log_prob(scores, best, ranking, shown, top_two, flat, swap, allowance)
+    log_propensity = _log_prob(scores, best, ranking, shown, top_two, swap, allowance)
     return ranking, log_propensity, scores, first, end, cost, p
 
 
@@ -206,16 +196,16 @@ class PairSwapper(SparseLearner):
     weighs_clicks: ClassVar[bool] = True  # a click of weight v counts v times, so outcomes can be learned
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        scores, (top_two, flat, swap, allowance) = scores_of(query.features, state.weights), self._rule(state)
-        return _log_prob(scores, ranking_of(scores), ranking, state.shown, top_two, flat, swap, allowance)
+        scores, (top_two, swap, allowance) = scores_of(query.features, state.weights), self._rule(state)
+        return _log_prob(scores, ranking_of(scores), ranking, state.shown, top_two, swap, allowance)
 
-    def _rule(self, state: Any) -> tuple[bool, bool, float, float]:
-        """Return if only the top two are paired, if all pairs cost the same, the swap probability and its allowance."""
-        return False, True, self.swap, 0.0
+    def _rule(self, state: Any) -> tuple[bool, float, float]:
+        """Return if only the top two are paired, the swap probability and its allowance."""
+        return False, self.swap, 0.0
 
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int, int, float, float]:
         """Return the ranking to show, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
-        features, (top_two, flat, swap, allowance) = query.features, self._rule(state)
+        features, (top_two, swap, allowance) = query.features, self._rule(state)
         n_items = features.n_items if type(features) is Rows else len(features)
         draws = rng.random(1 + n_items // 2)
-        return _present(features, state.weights, state.shown, top_two, flat, swap, allowance, draws)
+        return _present(features, state.weights, state.shown, top_two, swap, allowance, draws)

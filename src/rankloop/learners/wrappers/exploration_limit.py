@@ -9,7 +9,7 @@ from rankloop.core.checks import Count
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import Wrapper
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Floats, Ints, Limit, Query, R
 
 
@@ -36,7 +36,7 @@ class ExploreAtMost(Wrapper):
     places: Count = 2
     keep_first: bool = False
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"inner": "pdgd", "places": 1},
         {"inner": "pdgd", "places": 0},
         {"inner": "pdgd", "places": 2, "keep_first": True},
@@ -48,14 +48,10 @@ class ExploreAtMost(Wrapper):
             raise InvalidInput(f"{name} does not draw its ranking position by position, so it has no limit; pdgd has")
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]
+        return self._sequential.rank(state, query, rng, Limit(self.places, self.keep_first))  # type: ignore[no-any-return]
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return float(self._sequential.log_prob(state, query, ranking, self._limit))
-
-    def with_weights(self, state: Any, weights: Floats) -> Any:
-        """Return the inner state with other weights."""
-        return self._sequential.with_weights(state, weights)
+        return float(self._sequential.log_prob(state, query, ranking, Limit(self.places, self.keep_first)))
 
     def with_table_entries(self, state: Any, entries: Floats) -> Any:
         """Return the inner state with the weights and the evidence of these columns."""
@@ -64,10 +60,6 @@ class ExploreAtMost(Wrapper):
     def table_entries_of(self, state: Any) -> Floats | None:
         """Return weights and evidence, if `inner` sets its step sizes itself."""
         return self._sequential.table_entries_of(state)  # type: ignore[no-any-return]
-
-    @property
-    def _limit(self) -> Limit:
-        return Limit(self.places, self.keep_first)
 
     @property
     def _sequential(self) -> Any:

@@ -9,7 +9,7 @@ from rankloop.core.checks import Count, PositiveCount, check_between
 from rankloop.core.kernels import MAX_FLOAT, kernel, reassociated
 from rankloop.core.learner import StateWrapper, require_finite
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Problem, Query, R
 
 MIN_RELATIVE_DEVIATION = 1e-12  # a deviation this small beside the mean is rounding, not information
@@ -77,7 +77,7 @@ class Standardised(StateWrapper):
 
     inner: AnyLearner
 
-    examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient"}, {"inner": "3pr"})
+    examples: ClassVar[Examples] = ({"inner": "online_gradient"}, {"inner": "3pr"})
     fills_gaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> State:
@@ -147,7 +147,7 @@ class RandomFeatures(StateWrapper):
     bandwidth: Annotated[float, partial(check_between, 1e-300, MAX_FLOAT)] = 1.0  # it is divided by
     seed: Count = 0
 
-    examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient", "n_features": 8},)
+    examples: ClassVar[Examples] = ({"inner": "online_gradient", "n_features": 8},)
 
     def init(self, problem: Problem) -> CosineState:
         rng = np.random.default_rng(self.seed)

@@ -19,7 +19,7 @@ from rankloop.core.learner import (
     with_in_layers,
 )
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, entry_of, register
+from rankloop.core.registry import Examples, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
@@ -104,14 +104,21 @@ class Hashed(StateWrapper):
     by_query: bool = False
     start: FiniteNumbers = ()
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"inner": "fair_pairs"},
         {"inner": "pdgd", "rate": 0.1, "prior": 2.0, "by_query": True},
         {"inner": "online_gradient", "start": (0.0, 0.5, -1.0)},
     )
 
     def __post_init__(self) -> None:
-        _check_takes_rows(self.inner)
+        kind = entry_of(self.inner).kind
+        if from_layers(self.inner, "diagonal") is False:
+            raise InvalidInput(f"{kind} keeps a matrix, for which hashed columns are too many: give it diagonal = true")
+        if not hasattr(self.inner, "with_table_entries"):
+            able = "click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
+            raise InvalidInput(f"{kind} needs a number for every feature of every item, not hashed columns; {able}")
+        if from_layers(self.inner, "radius") is not None:
+            raise InvalidInput("a radius bounds all weights together, which hashed columns cannot: leave it out")
 
     def init(self, problem: Problem) -> State:
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
@@ -172,18 +179,6 @@ class Hashed(StateWrapper):
         return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_UPDATE])
 
 
-def _check_takes_rows(learner: AnyLearner) -> None:
-    """Raise `InvalidInput` for a learner that needs every column of every item."""
-    kind = entry_of(learner).kind
-    if from_layers(learner, "diagonal") is False:
-        raise InvalidInput(f"{kind} keeps a matrix, for which hashed columns are too many: give it diagonal = true")
-    if not hasattr(learner, "with_weights"):
-        able = "click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
-        raise InvalidInput(f"{kind} needs a number for every feature of every item, not hashed columns; {able}")
-    if from_layers(learner, "radius") is not None:
-        raise InvalidInput("a radius bounds all weights together, which hashed columns cannot: leave it out")
-
-
 @register("base_score")
 class BaseScore(Wrapper):
     """A linear learner that starts as today's ranker, whose score is one of the features.
@@ -209,10 +204,7 @@ class BaseScore(Wrapper):
     feature: int = -1
     weight: Positive = 1.0
 
-    examples: ClassVar[tuple[Spec, ...]] = (
-        {"inner": "online_gradient"},
-        {"inner": "standardised(inner='online_gradient')"},
-    )
+    examples: ClassVar[Examples] = ({"inner": "online_gradient"}, {"inner": "standardised(inner='online_gradient')"})
 
     def __post_init__(self) -> None:
         _started_at(self.inner, ())

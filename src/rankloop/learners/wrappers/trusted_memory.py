@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import clicks_by_item, finite, layers_of, require_finite
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, entry_of, register
+from rankloop.core.registry import Examples, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 from rankloop.core.weight_table import WeightTable
 from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
@@ -131,7 +131,7 @@ class TrustedMemory(Hashed):
     user_prior: Positive = 0.3
     user_distrust_t: Positive = 2.0
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"inner": "click_residuals"},
         {"inner": "fair_pairs", "full_trust_t": 2.0, "span": 10, "by_query": True, "by_user": True},
     )

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import PositiveCount
 from rankloop.core.protocols import Relevance, Stream
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Problem, Query
 
 
@@ -31,7 +31,7 @@ class Drift:
     repeat: bool = False
     change: Literal["redraw", "reverse"] = "redraw"
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"inner": "linear_gaussian", "at": 20},
         {"inner": "flipped_relevance", "at": 20, "change": "reverse"},
     )

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.protocols import Stream
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
 
@@ -72,7 +72,7 @@ class HeldOut:
     inner: Stream
     share: float = 0.2
 
-    examples: ClassVar[tuple[Spec, ...]] = ({"inner": {"kind": "linear_gaussian", "n_queries": 5}},)
+    examples: ClassVar[Examples] = ({"inner": {"kind": "linear_gaussian", "n_queries": 5}},)
 
     def __post_init__(self) -> None:
         if not hasattr(self.inner, "dataset"):

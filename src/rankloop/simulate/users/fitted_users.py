@@ -10,7 +10,7 @@ from rankloop.click_models.base import ClickParameters, ClickRows, ModelName, dr
 from rankloop.click_models.fit import MODELS
 from rankloop.core.checks import PositiveCount, Probability, check_probability
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.simulate.users.click_users import N_DRAWS, clicks_at
 
@@ -40,7 +40,7 @@ class FittedUsers:
     shown: PositiveCount = 10
     depth: ClassVar[int | None] = None
 
-    examples: ClassVar[tuple[Spec, ...]] = (
+    examples: ClassVar[Examples] = (
         {"model": "ubm", "examination": [[1.0, 1.0], [0.6, 0.9], [0.4, 0.7]], "attraction": [0.1, 0.9]},
         {"model": "dbn", "satisfaction": [0.1, 0.2, 0.4, 0.6, 0.9], "persistence": 0.9},
         {"model": "dcm", "stop": [0.3, 0.5, 0.6], "by_grade": False},

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
-from rankloop.core.serialisation import receipt_of_logged_page
+from rankloop.core.serialisation import check_learns_from_other_pages
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, Floats, Problem, Relevances
 from rankloop.data.dataset import offsets_of
@@ -135,13 +135,13 @@ class _PassesTask:
         if solver.base:
             recipe = BaseScore(inner=recipe, feature=schema.slot(solver.base))
         self.learner = with_hashed(recipe)
-        self.receipt = receipt_of_logged_page(self.learner)
+        check_learns_from_other_pages(self.learner)
 
     def go_over(self, session: Session, lists: Sequence[ShownList]) -> None:
         """Learn from lists in the order of the log; unstable updates are left out and counted."""
         for page in lists:
             query, n_items = page.query(self.encoder), len(page.ids)
-            decision = Decision(np.arange(n_items), page.log_propensity, self.receipt(n_items))
+            decision = Decision(np.arange(n_items), page.log_propensity, ())
             weights = page.clicked
             if self.examined is not None and not self.learns_bias:
                 weights = click_weights.weighted_clicks(page.clicked, page.position, self.examined, self.clip)
