@@ -349,6 +349,14 @@ def test_an_array_of_another_system_is_in_its_order():
     assert by_name.weights == by_array.weights
 
 
+def test_click_residuals_learn_from_pages_of_another_system():
+    ranker = Ranker("click_residuals", features=["a"])
+    page = {"x": {"a": 1.0}, "y": {"a": 0.0}}
+    for _ in range(30):
+        ranker.learn(page, order=["y", "x"], clicks=["x"])
+    assert ranker.predict(page) == ["x", "y"]
+
+
 def test_pages_of_another_system_that_are_refused(ranker):
     shown = ranker.rank(CANDIDATES)
     for arguments, more, message in (
