@@ -161,8 +161,8 @@ def test_limits_of_time_size_and_packages(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_file_that_cannot_be_read_is_tried_again_when_it_changes(tmp_path: Path) -> None:
     """So that a hostile file, or a scan without text, does not slow down each refresh."""
     file, source = tmp_path / "scan.ipynb", FolderSource(tmp_path)
-    tried, read = [], source._office.read
-    source._office.read = lambda *arguments: tried.append(arguments) or read(*arguments)  # type: ignore
+    tried, read = [], source.office.read
+    source.office.read = lambda *arguments: tried.append(arguments) or read(*arguments)  # type: ignore
     file.write_bytes(json.dumps({"cells": []}).encode())
     for _ in range(2):
         assert list(source.documents({})) == []

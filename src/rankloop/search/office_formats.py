@@ -104,7 +104,7 @@ class OfficeReader:
     """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes."""
 
     def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
-        self._max_seconds, self._max_memory = max_seconds, max_memory
+        self._max_seconds, self._max_memory, self.seconds_spent = max_seconds, max_memory, 0.0
         self._process: Any = None
 
     def read(self, suffix: str, data: bytes) -> FileText:
@@ -128,6 +128,7 @@ class OfficeReader:
             raise InvalidInput("it could not be read: the reader crashed or needed too much memory") from None
         finally:
             timer.cancel()
+            self.seconds_spent += time.monotonic() - begin
         if isinstance(answer, str):
             raise InvalidInput(answer)
         return FileText(answer[0], answer[1])

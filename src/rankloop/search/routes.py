@@ -262,7 +262,7 @@ class SearchPage:
                 self.examples = _example_words(self.engine.table.titles(MAX_TITLES))
         finally:
             self._refreshing.release()
-        if isinstance(self.source, FolderSource) and self.source.office_seconds_left <= 0.0:
+        if isinstance(self.source, FolderSource) and self.source.office.seconds_spent >= MAX_OFFICE_SECONDS:
             Thread(target=self._try_refresh, name="read-on", daemon=True).start()
         return self.last_refresh
 

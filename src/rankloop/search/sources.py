@@ -6,7 +6,6 @@ import math
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -197,7 +196,6 @@ class FolderSource:
     """
 
     max_office_seconds = math.inf
-    office_seconds_left = math.inf
 
     def __init__(self, folder: Path, without: Path | None = None) -> None:
         if not folder.is_dir():
@@ -206,13 +204,13 @@ class FolderSource:
         self.without = None if without is None else without.resolve()
         self.name = str(folder)
         self.skipped = Skipped()
-        self._office = OfficeReader()
+        self.office = OfficeReader()
         self._unreadable = dict[str, tuple[str, str]]()  # stamps of office files by id, and reasons
 
     def documents(self, stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         """Yield all documents; `stamps` has the stamps of those that were read earlier, by id."""
         self.skipped, stamps_by_path = Skipped(), dict[str, dict[str, str]]()
-        self.office_seconds_left = self.max_office_seconds
+        self.office.seconds_spent = 0.0
         for id, old_stamp in stamps.items():
             stamps_by_path.setdefault(id.partition(MESSAGE_SEPARATOR)[0], {})[id] = old_stamp
         try:
@@ -223,7 +221,7 @@ class FolderSource:
                 except (InvalidInput, OSError) as error:
                     self.skipped.add(id, getattr(error, "strerror", None) or str(error))
         finally:
-            self._office.close()
+            self.office.close()
 
     def _id(self, path: Path) -> str:
         """Return the path within the folder; half characters, as some file systems have them, are written out."""
@@ -253,7 +251,7 @@ class FolderSource:
         stamp, reason = self._unreadable.get(id, ("", ""))
         if stamp == _stamp(status):
             raise InvalidInput(reason)
-        if self.office_seconds_left <= 0.0 and path.suffix.lower() in OFFICE_READERS:
+        if self.office.seconds_spent >= self.max_office_seconds and path.suffix.lower() in OFFICE_READERS:
             raise InvalidInput(READ_LATER)
         with os.fdopen(os.open(path, OPEN_FLAGS), "rb") as file:
             if file_formats.MAILBOX_START.match(file.peek(1_000)):
@@ -275,7 +273,11 @@ class FolderSource:
             return SourceDocument(id, old_stamp, None)
         suffix, is_in_maildir = path.suffix.lower(), path.parent.name in MAILDIR_FOLDERS
         if suffix in OFFICE_READERS:
-            read = self._read_office(id, suffix, data, _stamp(status))
+            try:
+                read = self.office.read(suffix, data)
+            except InvalidInput as error:
+                self._unreadable[id] = _stamp(status), str(error)
+                raise
         elif is_in_maildir and MAILDIR_FILE_NAME.match(path.name):
             read = file_formats.read_email(data)
         else:
@@ -286,16 +288,6 @@ class FolderSource:
             fields["folder"] = id.rpartition("/")[0]
         document = TextDocument(id, title, read.body, read.at or status.st_mtime, fields)
         return SourceDocument(id, _stamp(status), self._cut(document, status.st_size > MAX_READ))
-
-    def _read_office(self, id: str, suffix: str, data: bytes, stamp: str) -> file_formats.FileText:
-        begin = time.monotonic()
-        try:
-            return self._office.read(suffix, data)
-        except InvalidInput as error:
-            self._unreadable[id] = stamp, str(error)
-            raise
-        finally:
-            self.office_seconds_left -= time.monotonic() - begin
 
     def _messages(self, file: BinaryIO, id: str, old_stamps: Mapping[str, str]) -> Iterator[SourceDocument]:
         status, message_ids = os.fstat(file.fileno()), set[str]()

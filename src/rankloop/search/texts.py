@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -152,13 +153,10 @@ def _filters(text: str, fields: Mapping[str, str]) -> tuple[list[QueryFilter], s
 
 def date_of(text: str) -> float | None:
     """Return the first second of 2024, 2024-01 or 2024-01-31 since 1970; None for a text that is no date."""
-    match = DATE_PATTERN.fullmatch(text)
-    try:
-        return (
-            datetime(int(match[1]), int(match[2] or 1), int(match[3] or 1), tzinfo=UTC).timestamp() if match else None
-        )
-    except ValueError:
-        return None
+    if match := DATE_PATTERN.fullmatch(text):
+        with suppress(ValueError):
+            return datetime(int(match[1]), int(match[2] or 1), int(match[3] or 1), tzinfo=UTC).timestamp()
+    return None
 
 
 def same_query(query: TextQuery) -> str:
