@@ -13,7 +13,7 @@ from benchmarks.log_worlds import KINDS, SECOND_KINDS, Kind, build_world
 from rankloop import Problem, Query, Session, build, play
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import RankingPolicy
-from rankloop.evaluation.list_estimate import ListEstimate
+from rankloop.evaluation.list_estimate import Interval, ListEstimate, OrderEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, LogJudge, evaluate_pages
 from rankloop.evaluation.list_pages import PageTable, ShownPage
 
@@ -156,3 +156,21 @@ def test_levels_and_positions_are_checked() -> None:
         evaluate_pages(ranker(1.0, 0.0), pages_of(np.ones((9, 3))), QUICK._replace(level=1.5))
     with pytest.raises(InvalidInput, match="positions"):
         evaluate_pages(ranker(1.0, 0.0), pages_of(np.ones((9, 3))), QUICK._replace(positions=0))
+
+
+def test_no_order_earns_less_than_nothing_however_badly_the_users_fit() -> None:
+    table = PageTable.of_clicks(build_world(KINDS["tiny"], 0).second)
+    judge = LogJudge(table, QUICK)
+    values = judge.orders.clicks_reweighted(judge.orders.logged_slots[None], 80, 0)._replace(misfit=np.array([5.0]))
+    earned, gain = judge._estimate([values], np.zeros(1))
+    assert earned["clicks"].lower == 0.0
+    assert gain["clicks"].lower == -values.log[0, 0]
+
+
+def test_a_wide_interval_is_said_to_say_little() -> None:
+    estimate, _ = answers(KINDS["tiny"], 0)["random"]
+    wide = OrderEstimate({"clicks": Interval(9.0, 0.0, 10.0)}, {"clicks": Interval(8.6, -0.4, 9.6)})
+    sentence = estimate._replace(ranker=wide, reasons=()).verdicts[0]
+    assert sentence.endswith("clicks per 1,000 pages (95% confidence), which says little.")
+    assert "9,000" not in sentence  # of an estimate that says little nothing is promised
+    assert "times as long" not in sentence

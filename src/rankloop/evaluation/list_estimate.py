@@ -85,10 +85,13 @@ class ListEstimate(NamedTuple):
         if side == "worse":
             less = f"at least {-PER_PAGES * gain.upper:,.1f} less ({confidence})"
             return f"The {name} is worse than what was shown: it earns {numbers}, {less}."
+        ends = f"between {PER_PAGES * gain.lower:+,.1f} and {PER_PAGES * gain.upper:+,.1f}"
+        head = f"No clear difference for the {name}:"
+        if gain.upper - gain.lower > 2.0 * logged:
+            return f"{head} the change is {ends} {outcome} per {PER_PAGES:,} pages ({confidence}), which says little."
         longer = (max(gain.upper - gain.value, gain.value - gain.lower) / max(abs(gain.value), 1e-12)) ** 2
         might = f" A log {max(1.1, longer):.1f} times as long might tell." if longer < MAX_TIMES else ""
-        ends = f"between {PER_PAGES * gain.lower:+,.1f} and {PER_PAGES * gain.upper:+,.1f}"
-        return f"No clear difference for the {name}: it earns {numbers}; the change is {ends} ({confidence}).{might}"
+        return f"{head} it earns {numbers}; the change is {ends} ({confidence}).{might}"
 
     def text(self, log: str) -> str:
         """Return a table per outcome, what the estimate rests on, and the verdicts; `log` is the name of the log."""
