@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build
 from rankloop.core.session import Session
@@ -289,5 +290,5 @@ class RankedSearch:
 
 
 def _check_visitor(visitor: Any) -> None:
-    if not isinstance(visitor, str):
-        raise InvalidInput(f"visitor must be a text, got {visitor!r:.60}")
+    if not isinstance(visitor, str) or len(visitor) > MAX_ID_LENGTH:
+        raise InvalidInput(f"visitor must be a text of at most {MAX_ID_LENGTH} characters, got {visitor!r:.60}")
