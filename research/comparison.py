@@ -1,10 +1,10 @@
-"""Learners compared on several streams: an experiment for each, played together, under one finding."""
+"""Learners compared on several streams: an experiment for each, under one finding."""
 
 from typing import Any
 
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.report.model import Finding
-from rankloop.experiments.run.runner import run_experiments
+from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.spec.load import parse_spec
 from rankloop.experiments.spec.model import Experiment, Thing
 from research.registry import Setting
@@ -31,10 +31,10 @@ def experiment_of(
 
 
 def play_all(experiments: list[Experiment], setting: Setting) -> list[Curves]:
-    """The curves of each, all played together, so that no core waits for one."""
+    """The curves of each, played one after the other into a folder of its own."""
     folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
-    runs = run_experiments(folders, setting.engine, setting.progress)
-    return [Curves(experiment, experiment_runs) for experiment, experiment_runs in zip(experiments, runs)]
+    played = [run_experiment(experiment, folder, setting.engine, setting.progress) for experiment, folder in folders]
+    return [Curves(experiment, runs) for experiment, runs in zip(experiments, played)]
 
 
 def with_part(finding: Finding, name: str, part: Finding) -> Finding:

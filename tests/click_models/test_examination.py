@@ -225,7 +225,7 @@ def test_a_given_curve_is_taken_as_it_is():
     np.testing.assert_allclose(estimate.curve, [1.0, 0.5, 0.5, 0.25, 0.25])
     assert estimate.evidence == "given"
     assert not estimate.covariance.any()
-    with pytest.raises(InvalidInput, match="position bias needs 5 probabilities"):
+    with pytest.raises(InvalidInput, match="position_bias needs 5 probabilities"):
         Examination.given([1.0, 0.5], log)
 
 

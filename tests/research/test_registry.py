@@ -24,10 +24,11 @@ from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, _page
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.runner import RUNS_FILE, read_runs, run_experiments
+from rankloop.experiments.run.runner import RUNS_FILE, read_runs
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, deciding_fields
 from rankloop.experiments.spec.load import parse_spec
 from research import papers, registry
+from research.comparison import play_all
 from research.record import RECORD_FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
 from research.task_cache import TASKS_FILE as KEPT
@@ -131,20 +132,19 @@ def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
     assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
 
 
-def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:
-    one, two = small(name="one"), small(name="two", horizon=100, checkpoints=[100])
-    pairs = [(one, tmp_path / "one"), (two, tmp_path / "two")]
-    whole = run_experiments(pairs, Here())
-    alone = [run_experiments([pair], Here())[0] for pair in pairs]
-    assert whole == alone
+def test_several_experiments_are_played_into_folders_of_their_own(tmp_path: Path) -> None:
+    experiments = [small(name="one"), small(name="two", horizon=100, checkpoints=[100])]
+    shown: list[tuple[int, int]] = []
+    setting = Setting(tmp_path, Here(), lambda finished, of: shown.append((finished, of)))
+    whole = play_all(experiments, setting)
     assert {run.experiment.name for run in read_runs(tmp_path / "two")} == {"two"}
     lines = (tmp_path / "one" / RUNS_FILE).read_bytes().splitlines(keepends=True)
     (tmp_path / "one" / RUNS_FILE).write_bytes(b"".join(lines[:-1]))
-    shown: list[tuple[int, int]] = []
-    again = run_experiments(pairs, Here(), lambda finished, of: shown.append((finished, of)))
-    of = sum(map(len, whole))
-    assert shown == [(of - 1, of), (of, of)]
-    assert [run.values for run in again[0]] == [run.values for run in whole[0]]
+    shown.clear()
+    again = play_all(experiments, setting)
+    one, two = (len(curves.runs) for curves in whole)
+    assert shown == [(one - 1, one), (one, one), (two, two)]
+    assert [run.values for run in again[0].runs] == [run.values for run in whole[0].runs]
 
 
 def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The calls of the search page over HTTP: what they give, who may make them, and what they never let out."""
 
-import io
 import json
 import os
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow.parquet as pq
 import pytest
 
 from rankloop.search.local_engine import LocalEngine
@@ -209,10 +207,9 @@ def test_undo_over_http(fresh: httpx.Client) -> None:
 
 def test_a_table_without_pyarrow_says_what_to_install(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for path in ("/log/search.parquet", "/search/study.parquet"):
-        answer = client.get(path)
-        assert (answer.status_code, answer.headers["content-type"]) == (501, PROBLEM)
-        assert "pip install 'rankloop[logs]'" in answer.json()["detail"]
+    answer = client.get("/log/search.parquet")
+    assert (answer.status_code, answer.headers["content-type"]) == (501, PROBLEM)
+    assert "pip install 'rankloop[logs]'" in answer.json()["detail"]
     assert client.get("/log/search.jsonl").status_code == 200
 
 
@@ -340,7 +337,6 @@ def test_keys_and_roles(tmp_path: Path) -> None:
             ("POST", "/search/refresh", None),
             ("GET", "/search/study.json", None),
             ("GET", "/search/study.jsonl", None),
-            ("GET", "/search/study.parquet", None),
             ("GET", "/log/search.jsonl", None),
         ]
         for method, path, body in own + others:
@@ -377,8 +373,6 @@ def test_a_study_splits_visitors_and_keeps_them_apart(tmp_path: Path) -> None:
         assert standing["wins"] + standing["losses"] == 6
         assert client.get("/search/status").json()["study"] == standing
         lines = [json.loads(line) for line in client.get("/search/study.jsonl").text.splitlines()]
-        table = pq.read_table(io.BytesIO(client.get("/search/study.parquet").content)).to_pylist()
-        assert table == lines
         assert [line["visitor"] for line in lines] == [COMPARES] * 6
         winners = [line["winner"] for line in lines]
         assert (winners.count("learned"), winners.count("engine")) == (standing["wins"], standing["losses"])

@@ -1,17 +1,15 @@
 """A study: who belongs to which half, every compared list with its winner, and what may be said of it at any time."""
 
-import io
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from rankloop.core.serialisation import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import SearchOptions, SearchResults
-from rankloop.search.study import STUDY_COLUMNS, is_compared, study_parquet, study_report, study_rows
+from rankloop.search.study import is_compared, study_report, study_rows
 from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
@@ -58,9 +56,6 @@ def test_compared_lists_teach_nobody_and_are_counted(tmp_path: Path) -> None:
         assert (winners.count("learned"), winners.count("neither"), winners.count("engine")) == tuple(counters)
         assert winners.count("neither") == 8
         assert min(counters) > 0
-        table = pq.read_table(io.BytesIO(study_parquet(iter(records(box.folder)))))
-        assert {field.name: str(field.type).replace("double", "float64") for field in table.schema} == STUDY_COLUMNS
-        assert table.to_pylist() == rows
         assert replay(box.folder).digest == learned
 
 
@@ -78,7 +73,6 @@ def test_what_is_forgotten_is_not_in_the_study(tmp_path: Path) -> None:
 def test_a_study_of_nothing(tmp_path: Path) -> None:
     assert study_report(Comparison(0, 0, 0)) == {"wins": 0, "losses": 0, "ties": 0, "p_value": 1.0, "verdict": "open"}
     assert list(study_rows(iter(()))) == []
-    assert pq.read_table(io.BytesIO(study_parquet(iter(())))).num_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from rankloop.core.types import Ints
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
 SHORT_EPOCHS = 16  # parts of the log within which positions are compared where they move smoothly
-MAX_SMOOTH_RATIO = (
-    0.41  # of squared moves to the next part and to the second next: 1 drawn anew, ½ in steps, ¼ smoothly
-)
+# Of squared moves to the next part and to the second next: 1 where drawn anew, ½ in steps, ¼ smoothly.
+MAX_SMOOTH_RATIO = 0.41
 MIN_MOVES = 50  # by which that is judged
 MIN_USER_Z = 4.0  # standard errors at which positions are taken to follow users
 MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segments or variants, not single users
@@ -18,8 +17,7 @@ MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segm
 
 def pairs_by_user(log: ClickArrays) -> ClickArrays:
     """Return the log with a pair for each user who saw it: the attraction of an item may differ between users."""
-    user = np.repeat(log.session, np.diff(log.offsets))
-    keys, pair = np.unique(user * log.n_pairs + log.pair, return_inverse=True)
+    keys, pair = np.unique(log.session[log.page] * log.n_pairs + log.pair, return_inverse=True)
     old = (keys % log.n_pairs).tolist()
     names = tuple(log.query_ids[number] for number in old), tuple(log.items[number] for number in old)
     return log._replace(pair=pair.astype(np.int64), query_ids=names[0], items=names[1])
@@ -33,7 +31,7 @@ def positions_follow_users(log: ClickArrays) -> bool:
     these are to each other. Where they do not, orders differ by user; where pages of different users are often the
     same, they differ by segment or by the variant of a test.
     """
-    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
+    page = log.page
     order = np.lexsort((page, log.pair))
     pair, user, height = log.pair[order], log.session[page[order]], np.log1p(log.position[order])
     visits = np.lexsort((np.arange(len(order)), user, pair))
@@ -63,8 +61,9 @@ def moves_smoothly(log: ClickArrays) -> bool:
     the distance in time where they change in steps, and with its square where they change smoothly. What makes an item
     rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be compared.
     """
-    page = np.repeat(np.arange(log.n_pages), np.diff(log.offsets))
-    return any(_is_smooth(log, page * n_parts // log.n_pages, n_parts) for n_parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS))
+    return any(
+        _is_smooth(log, log.page * n_parts // log.n_pages, n_parts) for n_parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS)
+    )
 
 
 def _is_smooth(log: ClickArrays, part: Ints, n_parts: int) -> bool:

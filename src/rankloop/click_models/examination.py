@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from rankloop.click_models.comparable_moves import SHORT_EPOCHS, moves_smoothly, pairs_by_user, positions_follow_users
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional, inverse_of, sums_by_cluster
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
 EvidenceKind = Literal["given", "randomisation", "moves", "items", "none"]
@@ -65,14 +66,10 @@ class Examination(NamedTuple):
     is_smooth: bool = False  # positions move smoothly, so only moves near in time count
 
     @classmethod
-    def given(cls, curve: Sequence[float] | Floats, log: ClickArrays) -> Self:
+    def given(cls, curve: ArrayLike, log: ClickArrays) -> Self:
         """Return a curve that the caller knows, without uncertainty: the probability of each position of a log."""
-        values = np.array(curve, dtype=np.float64)
-        if len(values) < log.n_positions or not ((values > 0) & (values <= 1)).all():
-            text = f"position bias needs {log.n_positions} probabilities above 0, got {values.tolist()!r:.80}"
-            raise InvalidInput(text)
         n, cluster = log.n_positions, resampling_clusters(log)
-        influence = np.zeros((int(cluster.max()) + 1, n))
+        values, influence = checked_examined(curve, n), np.zeros((int(cluster.max()) + 1, n))
         return cls(np.log(values[:n] / values[0]), influence, np.zeros((n, n)), cluster, "given")
 
     @property
@@ -145,6 +142,19 @@ class Examination(NamedTuple):
         }
 
 
+def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:
+    """Return a position bias as an array.
+
+    Args:
+      bias: The probability of each position to be examined.
+      n_positions: The number of positions of the log.
+    """
+    examined = finite_floats(bias, 1, "position_bias")
+    if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
+        raise InvalidInput(f"position_bias needs {n_positions} probabilities above 0, got {examined.tolist()!r:.80}")
+    return examined
+
+
 def matrix_root(covariance: Floats) -> Floats:
     """Return a matrix R with Rᵀ R equal to a covariance, which may be singular."""
     values, vectors = np.linalg.eigh(covariance)
@@ -178,9 +188,7 @@ def position_prior(n_positions: int) -> GaussianPrior:
 
 def resampling_clusters(log: ClickArrays) -> Ints:
     """Number what is resampled together, by page: queries, those with many pages split by time."""
-    numbers: dict[str, int] = {}
-    of_pair = np.array([numbers.setdefault(query, len(numbers)) for query in log.query_ids], dtype=np.int64)
-    query = of_pair[log.pair[log.offsets[:-1]]]
+    query = numbers_of(log.query_ids)[log.pair[log.offsets[:-1]]]
     counts = np.bincount(query)
     size = max(1, int(np.ceil(log.n_pages / MIN_CLUSTERS)))
     order = np.argsort(query, kind="stable")

@@ -97,12 +97,10 @@ class UserFit(NamedTuple):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the examination of each position and the perplexity of each model into a PNG, SVG or PDF file."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         check_picture(path)
         figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-        FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2)
         examined, (low, high) = self.examination.curve, self.examination.interval
         numbers = np.arange(1, len(examined) + 1)

@@ -106,20 +106,14 @@ class Dataset(NamedTuple):
         return self
 
 
-def concatenate(datasets: Sequence[Dataset], n_features: int = 0) -> Dataset:
-    """Return all queries of several data sets, one after the other; the last features of narrower ones are 0.
-
-    Args:
-      datasets: The data sets, at least one.
-      n_features: The number of features at least; that of the widest unless given.
-    """
+def concatenate(datasets: Sequence[Dataset]) -> Dataset:
+    """Return all queries of several data sets, one after the other; the last features of narrower ones are 0."""
     if not len(rows_in(datasets, "datasets")) or not all(isinstance(part, Dataset) for part in datasets):
         raise InvalidInput("concatenate takes a list of one or more data sets")
-    width = max(n_features, *(part.n_features for part in datasets))
-    if len(datasets) == 1 and datasets[0].n_features == width:
+    if len(datasets) == 1:
         return datasets[0]
     ends = np.cumsum([len(part.features) for part in datasets])
-    features = np.zeros((ends[-1], width))
+    features = np.zeros((ends[-1], max(part.n_features for part in datasets)))
     for part, end in zip(datasets, ends.tolist()):
         features[end - len(part.features) : end, : part.n_features] = part.features
     offsets = offsets_of(np.concatenate([part.sizes for part in datasets]))

@@ -1,12 +1,12 @@
 """The protocol of a search engine behind the search box, and the types in which it is asked and answers."""
 
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
+from rankloop.features.kinds import moment_of
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 VALUE_SEPARATOR = "\x1f"  # between several values of one field
@@ -115,13 +115,9 @@ def seconds_of(value: Any) -> float:
     """Return a date as seconds since 1970: a date, a number of seconds or milliseconds, or ISO 8601; else 0."""
     if isinstance(value, list | tuple):
         value = value[0] if value else None
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return 0.0
-    if isinstance(value, date):
-        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    seconds = float(value or 0.0)
-    return 0.0 if not math.isfinite(seconds) else seconds / 1000.0 if seconds > MAX_SECONDS else seconds
+    if isinstance(value, int | float) and value > MAX_SECONDS:
+        value /= 1000.0
+    try:
+        return moment_of(value)
+    except InvalidInput:
+        return 0.0

@@ -24,7 +24,7 @@ from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
 from rankloop.search.sources import DocumentSource, FolderSource
-from rankloop.search.study import is_compared, study_parquet, study_report, study_rows
+from rankloop.search.study import is_compared, study_report, study_rows
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import history_of, ranker_report
 from rankloop.service.domain.health import clicks_of
@@ -203,18 +203,15 @@ class SearchPage:
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
-            """Return every compared list with its winner, as study.jsonl or study.parquet; study.json counts."""
+            """Return every compared list with its winner, as study.jsonl; study.json counts them."""
+            if form not in ("json", "jsonl"):
+                raise NotFound("the study is there as study.json and study.jsonl")
             node = self.search.node
             if form == "json":
                 return JsonResponse(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(node.store.last)
             records = node.store.read(node.directory.ranker(RANKER).entity, until=until)
-            if form == "jsonl":
-                return stream((msgspec.json.encode(row) + b"\n" for row in study_rows(records)), "application/x-ndjson")
-            if form == "parquet":
-                content = await asyncio.to_thread(study_parquet, records)
-                return Response(content, media_type="application/vnd.apache.parquet")
-            raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
+            return stream((msgspec.json.encode(row) + b"\n" for row in study_rows(records)), "application/x-ndjson")
 
         @endpoints.add("HEAD /search", role="anyone")
         @endpoints.add("GET /search", role="anyone")

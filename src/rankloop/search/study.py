@@ -1,13 +1,11 @@
 """A study with visitors: half are learned from; half see the learned order interleaved with the engine's."""
 
 import hashlib
-import io
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from rankloop.core.extras import import_extra
 from rankloop.core.serialisation import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
@@ -16,9 +14,6 @@ from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
 MAX_P_VALUE = 0.05  # a p-value below it, whenever it is looked at, ends the study
-# Of the exported table, with the types of pyarrow.
-STUDY_COLUMNS = {"at": "float64", "impression": "string", "visitor": "string", "query": "string", "state": "int64"}
-STUDY_COLUMNS |= {"learned": "float64", "engine": "float64", "winner": "string"}
 
 
 def is_compared(visitor: str) -> bool:
@@ -59,12 +54,3 @@ def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
             "engine": engine,
             "winner": "learned" if learned > engine else "engine" if engine > learned else "neither",
         }
-
-
-def study_parquet(records: Iterator[Record]) -> bytes:
-    """Return every compared list that has closed as a Parquet file."""
-    sink = io.BytesIO()
-    pa, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
-    columns = pa.schema([(name, pa.type_for_alias(type_name)) for name, type_name in STUDY_COLUMNS.items()])
-    parquet.write_table(pa.Table.from_pylist(list(study_rows(records)), columns), sink)
-    return sink.getvalue()

@@ -113,9 +113,12 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
         if parts[source].n_queries == 0:
             raise InvalidInput(f"{file} is empty: it holds no query")
     width, folds = max(part.n_features for part in parts.values()), []
+    for source, part in parts.items():  # the last features of narrower parts are 0
+        missing = width - part.n_features
+        parts[source] = part._replace(features=np.pad(part.features, ((0, 0), (0, missing)))) if missing else part
     for fold in published:
         roles = fold.train, fold.validation or fold.train, fold.test
-        train, validation, test = (concatenate([parts[source] for source in role], width) for role in roles)
+        train, validation, test = (concatenate([parts[source] for source in role]) for role in roles)
         if not fold.validation:
             is_validation = np.arange(train.n_queries) % VALIDATION_PERIOD == VALIDATION_PERIOD - 1
             train, validation = (train.subset(np.flatnonzero(part)) for part in (~is_validation, is_validation))

@@ -14,7 +14,7 @@ from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.registry.specs import Estimator
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Problem, finite_floats, item_indices, real_numbers
+from rankloop.core.types import Floats, Problem, finite_floats, item_indices, real_numbers, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Threads
 from rankloop.evaluation.ranking.score import NORMALISED_NOTE as NORMALISED_NOTE
@@ -70,12 +70,8 @@ class RankBundle(Estimator):
     def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RankBundle":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         dataset = as_dataset(X, y, qid)
-        n_jobs = self.n_jobs if self.n_jobs != -1 else None
-        is_number = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
-        if n_jobs is not None and not (is_number and n_jobs >= 1):
-            raise InvalidInput(f"n_jobs = {n_jobs!r} must be a whole number from 1; None or -1 is one per core")
-        engine = Threads(workers=None if n_jobs is None else int(n_jobs))
-        settings = SolverSettings(self.tolerance, self.max_iterations, engine)
+        n_jobs = None if self.n_jobs in (None, -1) else whole_number(self.n_jobs, "n_jobs", 1)
+        settings = SolverSettings(self.tolerance, self.max_iterations, Threads(workers=n_jobs))
         usable = self.warm_start and hasattr(self, "coef_") and len(self.coef_) == dataset.n_features
         start = self.coef_ if usable else None
         model = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)

@@ -1,5 +1,6 @@
 """Tables and curves of training results."""
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,15 +39,8 @@ def draw_curves(path: str | os.PathLike[str], curves: Curves, chosen: float, *, 
       xlabel: The name of the choice.
       ylabel: The measure that chose it.
     """
-    import io
-
-    FigureCanvasAgg = import_extra("matplotlib.backends.backend_agg").FigureCanvasAgg
-    Figure = import_extra("matplotlib.figure").Figure
-
-    figure = Figure(figsize=(7.2, 3.9))
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    x, folds = curves
+    figure = import_extra("matplotlib.figure").Figure(figsize=(7.2, 3.9))
+    axes, (x, folds) = figure.subplots(), curves
     mean = np.mean(folds, axis=0)
     if len(folds) > 1:
         for curve in folds:

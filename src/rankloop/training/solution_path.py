@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -172,28 +172,16 @@ class Fit(NamedTuple):
         return messages
 
 
-def fit(
-    dataset: Queries,
-    risk: Risk,
-    regularisation: float,
-    *,
-    tight: bool = False,
-    start: Floats | None = None,
-    settings: SolverSettings = DEFAULT_SOLVER,
-    per: float | None = None,
-) -> Fit:
+def fit(dataset: Queries, risk: Risk, regularisation: float, **options: Any) -> Fit:
     """Minimise regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w).
 
     Args:
       dataset: The queries, in memory or on disk.
       risk: The loss of a list.
       regularisation: λ.
-      tight: Take the tighter, non-convex form of a structured loss, from the ordinal solution on.
-      start: The first weights; 0 unless given.
-      settings: The precision, and the engine that computes the sums.
-      per: Q; the number of queries unless given.
+      **options: Those of `fit_path`.
     """
-    return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
+    return next(fit_path(dataset, risk, [regularisation], **options))
 
 
 def fit_path(

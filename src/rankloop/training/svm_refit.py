@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.checks import FiniteNumbers, Positive, PositiveCount
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
+from rankloop.core.kernels import clicked_weights, scores_of, weighted_rows
 from rankloop.core.learner import GreedyLearner, LinearLearner, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Preferred, Problem, Query
@@ -34,20 +34,11 @@ class State(NamedTuple):
     shown: int
 
 
-@kernel
 def _hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]:
     """Return (1/n) Σ max(0, 1 − example · weights) and a sub-gradient."""
-    n_examples, n_features = examples.shape
-    value, grad = 0.0, np.zeros(n_features)
-    for i in range(n_examples):
-        margin = 1.0
-        for j in range(n_features):
-            margin -= examples[i, j] * weights[j]
-        if margin > 0.0:
-            value += margin
-            for j in range(n_features):
-                grad[j] -= examples[i, j]
-    return value / n_examples, grad / n_examples
+    margins = 1.0 - scores_of(examples, weights)
+    is_short = (margins > 0.0).astype(np.float64)
+    return float((margins * is_short).sum()) / len(examples), weighted_rows(examples, -is_short) / len(examples)
 
 
 @register("refitted_svm")

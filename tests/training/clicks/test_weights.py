@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from rankloop.click_models.examination import checked_examined
 from rankloop.core.errors import InvalidInput
-from rankloop.training.clicks.weights import checked_examined, held_out_lists, weighted_clicks
+from rankloop.training.clicks.weights import held_out_lists, weighted_clicks
 
 EXAMINED = np.array([1.0, 0.6, 0.35, 0.2])
 

@@ -33,6 +33,14 @@ REPORT_CAPTION = (
     "They do not cover users who differ from the model, nor items that were never shown. An experiment with "
     "real users decides."
 )
+UNSUITABLE_LOGS = {  # by the property of the examination that gives the log away, the last one by none
+    "reacts": "positions follow earlier clicks, so today's order knows what a learner would learn, and its gain is "
+    "mistaken. Show some lists in a random order, then ask again.",
+    "by_user": "every user gets an order of their own, and the users of a rehearsal have no taste of their own, so "
+    "today's order would look worse than it is.",
+    "is_smooth": "items rise and fall smoothly, as with a trend, and those of a rehearsal keep their attraction.",
+    "": f"examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, then ask again.",
+}
 Word = Literal["take", "no gain", "cannot tell"]
 
 
@@ -87,26 +95,10 @@ class Rehearsal(NamedTuple):
     @property
     def sentence(self) -> str:
         """The answer in one line."""
-        if self.word == "cannot tell" and self.users.examination.reacts:
-            return (
-                "This log cannot tell: positions follow earlier clicks, so today's order knows what a learner would "
-                "learn, and its gain is mistaken. Show some lists in a random order, then ask again."
-            )
-        if self.word == "cannot tell" and self.users.examination.by_user:
-            return (
-                "This log cannot tell: every user gets an order of their own, and the users of a rehearsal have no "
-                "taste of their own, so today's order would look worse than it is."
-            )
-        if self.word == "cannot tell" and self.users.examination.is_smooth:
-            return (
-                "This log cannot tell: items rise and fall smoothly, as with a trend, and those of a rehearsal keep "
-                "their attraction."
-            )
         if self.word == "cannot tell":
-            return (
-                f"This log cannot tell: examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, "
-                "then ask again."
-            )
+            examination = self.users.examination
+            reasons = (reason for name, reason in UNSUITABLE_LOGS.items() if getattr(examination, name, True))
+            return f"This log cannot tell: {next(reasons)}"
         if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
             return (
                 "No gain to be seen: keep today's order. Nothing tells the items of this log apart by more than "

@@ -4,8 +4,9 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -122,56 +123,32 @@ def run_experiment(
       engine: The engine that computes.
       progress: Called with the number of finished runs and of all runs.
     """
-    return run_experiments([(experiment, folder)], engine, progress)[0]
-
-
-def run_experiments(
-    experiments: Sequence[tuple[Experiment, Path]], engine: Engine, progress: Progress = lambda finished, of: None
-) -> list[list[Run]]:
-    """Run several experiments on one engine, whose workers start once.
-
-    Args:
-      experiments: The experiments, each with its folder.
-      engine: The engine that computes.
-      progress: Called with the number of finished runs and of all runs.
-    """
-    for experiment, folder in experiments:
-        if (folder / RUNS_FILE).exists():
-            continue
-        for (
-            spec
-        ) in experiment.all_streams.values():  # the first round of every arm finds errors before anything is written
+    if not (folder / RUNS_FILE).exists():
+        # The first round of every arm finds errors before anything is written.
+        for spec in experiment.all_streams.values():
             stream = experiment.build(spec, "stream")
             for arm in experiment.all_arms:
                 try:
                     next(_rounds(experiment, arm, stream, seed=0), None)
                 except RankloopError as error:
                     raise type(error)(f"arm {arm.name!r}: {error}") from error
-    with ExitStack() as opened:
-        stores = [
-            (tasks_of(experiment), *opened.enter_context(_open_results(folder, experiment)))
-            for experiment, folder in experiments
-        ]
-        missing = [(task, file, runs) for tasks, file, runs in stores for task in tasks if task.key not in runs]
-        of = sum(len(tasks) for tasks, _, _ in stores)
-        finished = of - len(missing)
+    tasks = tasks_of(experiment)
+    with _open_results(folder, experiment) as (file, runs):
+        missing = [task for task in tasks if task.key not in runs]
+        n_finished = count(len(tasks) - len(missing))
 
         def keep(index: int, run: Run) -> None:
             """Append a run to its file, and wait until it is on the disk."""
-            nonlocal finished
-            _, file, runs = missing[index]
             file.write(msgspec.json.encode(run) + b"\n")
             file.flush()
             os.fsync(file.fileno())
             runs[run.key] = run
-            finished += 1
-            progress(finished, of)
+            progress(next(n_finished), len(tasks))
 
-        progress(finished, of)
-        engine.map([task for task, _, _ in missing], _run_one, keep)
-        finished_runs = [[runs[task.key] for task in tasks] for tasks, _, runs in stores]
-        for (_, folder), runs in zip(experiments, finished_runs):
-            _write_parquet(folder / "runs.parquet", runs)
+        progress(next(n_finished), len(tasks))
+        engine.map(missing, _run_one, keep)
+        finished_runs = [runs[task.key] for task in tasks]
+        _write_parquet(folder / "runs.parquet", finished_runs)
         return finished_runs
 
 

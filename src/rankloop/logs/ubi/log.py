@@ -63,7 +63,7 @@ class UbiDocument(NamedTuple):
 class UbiQuery(NamedTuple):
     """A search and the ids that it returned, best first."""
 
-    query_id: str
+    query_id: str  # empty: the document has none
     user_query: str
     hits: tuple[str, ...]
     client: str
@@ -116,20 +116,17 @@ def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDoc
         yield UbiDocument(line, index, value["doc"] if is_update else value)
 
 
-def read_queries(path: Path) -> Iterator[UbiQuery | None]:
-    """Yield every query of a file; None for a document without a `query_id`, which nothing can be joined with."""
+def read_queries(path: Path) -> Iterator[UbiQuery]:
+    """Yield every query of a file, also those without a `query_id`, which nothing can be joined with."""
     for _, index, source in documents_in(path):
         if "ubi_events" in index or (not index and "action_name" in source):
             continue  # a file may hold both
-        query_id = _text(source, "query_id")
-        if not query_id:
-            yield None
-            continue
         client = _text(source, "client_id") or _text(source, "user_id")
         query_attributes = _value(source, "query_attributes")
         attributes = query_attributes if isinstance(query_attributes, dict) else {}
         hits = tuple(dict.fromkeys(_hits(source)))
-        yield UbiQuery(query_id, _text(source, "user_query"), hits, client, _moment(source), attributes)
+        query_id, user_query = _text(source, "query_id"), _text(source, "user_query")
+        yield UbiQuery(query_id, user_query, hits, client, _moment(source), attributes)
 
 
 def read_events(path: Path) -> Iterator[UbiEvent]:
@@ -311,9 +308,9 @@ class _Join:
         self.pages: dict[str, _Page] = {}
         self.counts, self.actions = Counter[str](), Counter[str]()
 
-    def add_query(self, query: UbiQuery | None) -> None:
+    def add_query(self, query: UbiQuery) -> None:
         self.n_queries += 1
-        if query is None:
+        if not query.query_id:
             self.counts["no_query_id"] += 1
             return
         self.counts["repeated_queries"] += query.query_id in self.pages

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.examination import rows_as_log
+from rankloop.click_models.examination import checked_examined, rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import from_layers, with_in_layers
@@ -81,10 +81,8 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
     query, names = log.query_numbers()
     query_of_list, pair, nothing = query[log.offsets[:-1]].tolist(), log.pair_numbers(), np.empty(0, np.int64)
     is_graded = log.export is not None and "relevances" in log.export.feedback
-    clicked, query_ids = (
-        log.weight if is_graded or log.columns.weight else log.clicked,
-        [names[i] for i in query_of_list],
-    )
+    clicked = log.weight if is_graded or log.columns.weight else log.clicked
+    query_ids = [names[number] for number in query_of_list]
     return EncodedLists(
         features=Rows(np.zeros(log.n_rows + 1, np.int64), nothing, np.empty(0), nothing, features.values),
         offsets=log.offsets,
@@ -239,7 +237,7 @@ class BatchTask:
         if rows.is_graded:
             self.examined = np.ones(self.n_positions)
         elif position_bias is not None:
-            self.examined = click_weights.checked_examined(position_bias, self.n_positions)
+            self.examined = checked_examined(position_bias, self.n_positions)
         else:
             self.examined = click_weights.estimate_examined(rows.log)
         self.list_number = np.arange(self.n_lists)  # of the objective, by list of the log

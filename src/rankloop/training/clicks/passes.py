@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import checked_examined
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers
 from rankloop.core.protocols import AnyLearner
@@ -121,7 +122,7 @@ class _PassesTask:
         self.encoder, self.clip = Encoder(schema), clip
         self.log = click_weights.pages_as_log(lists)
         self.n_positions = int(self.log.position.max()) + 1
-        checked_bias = None if bias is None else click_weights.checked_examined(bias, self.n_positions)
+        checked_bias = None if bias is None else checked_examined(bias, self.n_positions)
         self.examined = click_weights.estimate_examined(self.log) if checked_bias is None else checked_bias
         recipe = build(solver.learner, "learner")
         self.learns_bias = from_layers(recipe, "examination") is not None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec
@@ -242,7 +243,10 @@ def train_click_trees(
         columns = tree_columns(schema, lists.values)
         values = encode_columns(columns, lists.values)
     if position_bias is None:
-        examined = click_weights.required_bias(click_weights.estimate_examined(click_weights.rows_of_log(lists)))
+        queries = [lists.query[start] for start in lists.offsets[:-1].tolist()]
+        pairs, propensity = lists.pair_numbers(), lists.propensity
+        shown = rows_as_log(pairs, lists.position, lists.clicked, lists.offsets, queries, propensity)
+        examined = click_weights.required_bias(click_weights.estimate_examined(shown))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
     logged_weights = lists.weight if lists.columns.weight else lists.clicked

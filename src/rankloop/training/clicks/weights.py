@@ -19,7 +19,7 @@ from rankloop.evaluation.list_pages import PageTable
 from rankloop.learners.click_regression import N_OFFSETS
 from rankloop.learners.wrappers.hashed_weights import BaseScore
 from rankloop.logs.columns import Mask
-from rankloop.logs.list_log import ClickArrays, ListLog, ShownList, numbers_of, propensity_of
+from rankloop.logs.list_log import ClickArrays, ShownList, numbers_of, propensity_of
 from rankloop.measures.base import mean_of, parse_measure
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
@@ -67,12 +67,6 @@ def pages_as_log(lists: Sequence[ShownList]) -> ClickArrays:
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets, queries = offsets_of([len(page.ids) for page in lists]), [page.query_id for page in lists]
     return rows_as_log(pair, position, clicked, offsets, queries, propensity_of(lists))
-
-
-def rows_of_log(log: ListLog) -> ClickArrays:
-    """Return what was shown and clicked in a log, in the form that examination is estimated from."""
-    queries = [log.query[start] for start in log.offsets[:-1].tolist()]
-    return rows_as_log(log.pair_numbers(), log.position, log.clicked, log.offsets, queries, log.propensity)
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
@@ -153,19 +147,6 @@ def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
     return np.minimum(1.0, np.exp(by_position - by_position[0]))  # type: ignore[no-any-return]
 
 
-def checked_examined(bias: ArrayLike, n_positions: int) -> Floats:
-    """Return a position bias as an array.
-
-    Args:
-      bias: The probability of each position to be examined.
-      n_positions: The number of positions of the log.
-    """
-    examined = finite_floats(bias, 1, "position_bias")
-    if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
-        raise InvalidInput(f"position_bias needs {n_positions} probabilities above 0, got {examined.tolist()!r:.80}")
-    return examined
-
-
 def held_out_lists(n_lists: int, seed: int) -> Mask:
     """Draw the lists on which a choice is made: true for those that are held out.
 
@@ -203,7 +184,7 @@ class HeldOutJudgement(NamedTuple):
         scores, log = scores[np.repeat(held_out, np.diff(log.offsets))], log.pages(np.flatnonzero(held_out))
         if not log.clicked.any():
             return cls(Interval(0.0, -np.inf, np.inf), "cannot tell", ("no held-out list has a click",))
-        order = np.lexsort((log.position, np.repeat(np.arange(log.n_pages), np.diff(log.offsets))))
+        order = np.lexsort((log.position, log.page))
         propensity = None if log.propensity is None else log.propensity[order]
         pair, position, clicked = log.pair[order], log.position[order], log.clicked[order]
         table = PageTable.of_clicks(log._replace(pair=pair, position=position, clicked=clicked, propensity=propensity))

@@ -1,13 +1,12 @@
 """The convex surrogates of online learning as risks."""
 
 from itertools import pairwise
-from typing import ClassVar, Literal
 
 import numpy as np
 
 import rankloop.training.risks.base  # noqa: F401  (declares the category)
 from rankloop.core.kernels import kernel
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.list_net import cross_entropy
 from rankloop.surrogates.pairwise import Slam
@@ -37,29 +36,16 @@ class ListNetRisk:
 
 
 @register("slam", category="risk")
-class SlamRisk:
+class SlamRisk(Slam):
     """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP, as a risk.
 
     See the surrogate `slam`, whose parameters these are: an upper bound on 1 − nDCG, 1 − nDCG@`cutoff` or 1 − AP.
     Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
     """
 
-    measure: Literal["nDCG", "AP"] = "nDCG"
-    cutoff: int | None = None
-    within: Literal["mean", "item_order"] = "mean"
-    margin: float = 1.0
-
-    examples: ClassVar[tuple[Spec, ...]] = Slam.examples
-
-    def __post_init__(self) -> None:
-        self._surrogate()
-
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        surrogate, value, grad = self._surrogate(), 0.0, np.empty(len(scores))
+        value, grad = 0.0, np.empty(len(scores))
         for first, end in pairwise(offsets.tolist()):
-            part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
+            part, grad[first:end] = self.value_and_grad(scores[first:end], relevance[first:end])
             value += part
         return value, grad
-
-    def _surrogate(self) -> Slam:
-        return Slam(measure=self.measure, cutoff=self.cutoff, within=self.within, margin=self.margin)

@@ -108,7 +108,6 @@ class Ordinal:
         return costs[:n_levels, :n_levels].copy()
 
 
-@kernel
 def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, Floats]:
     """Return (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]) (equation 6, Algorithm 2).
 
@@ -117,16 +116,11 @@ def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, F
       pairs: (n_pairs, 2); the second item of a pair should stand above the first.
       costs: (n_pairs,).
     """
-    value, grad = 0.0, np.zeros(len(scores))
-    for p in range(len(pairs)):
-        worse, better = pairs[p, 0], pairs[p, 1]
-        gap = 1.0 + scores[worse] - scores[better]
-        if gap > 0.0:
-            value += costs[p] * gap
-            grad[worse] += costs[p]
-            grad[better] -= costs[p]
-    n_pairs = max(len(pairs), 1)
-    return value / n_pairs, grad / n_pairs
+    worse, better = pairs.T
+    gaps, n_items, n_pairs = 1.0 + scores[worse] - scores[better], len(scores), max(len(pairs), 1)
+    prices = np.where(gaps > 0.0, costs, 0.0)
+    grad = np.bincount(worse, prices, n_items) - np.bincount(better, prices, n_items)
+    return float((prices * gaps).sum()) / n_pairs, grad / n_pairs
 
 
 @register("preferences", category="risk")

@@ -117,16 +117,12 @@ def _check_tree(left: Ints, right: Ints, n_leaves: int, where: str) -> None:
 
 
 def _numbers(tree: Mapping[str, str], name: str, n: int, where: str) -> Floats:
-    return _column(tree.get(name, "").split(), n, f"{where}, {name}")
-
-
-def _column(values: Sequence[Any], n: int, where: str) -> Floats:
     try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{where}: a value is not a number") from None
+        numbers = np.array(tree.get(name, "").split(), dtype=np.float64)
+    except ValueError:
+        raise InvalidInput(f"{where}, {name}: a value is not a number") from None
     if numbers.shape != (n,):
-        raise InvalidInput(f"{where}: {n} numbers are needed, and there are {numbers.size}")
+        raise InvalidInput(f"{where}, {name}: {n} numbers are needed, and there are {numbers.size}")
     return numbers
 
 
@@ -140,11 +136,10 @@ def _whole(numbers: Floats, where: str) -> Ints:
     return numbers.astype(np.int64)
 
 
-def _count(text: Any, where: str) -> int:
-    number = str(text)
-    if not number.isascii() or not number.isdecimal() or len(number) > 9:
-        raise InvalidInput(f"{where}: {number!r:.40} is not a count")
-    return int(number)
+def _count(text: str, where: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise InvalidInput(f"{where}: {text!r:.40} is not a count")
+    return int(text)
 
 
 EXPECTED_FILE = "a base is what LightGBM's save_model or `rankloop train --trees` writes"
