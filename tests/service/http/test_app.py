@@ -6,6 +6,7 @@ import io
 import logging
 import socket
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.service.application.served_ranker import Ranking
+from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import monitoring as watching
+from rankloop.service.settings import Settings
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
 VARIANTS = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
@@ -27,6 +30,12 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with running(Location(tmp_path_factory.mktemp("borders"))) as client:
         client.put("/rankers/shop", json=SHOP)
         yield client
+
+
+def test_an_app_is_made_while_another_thread_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's own `catch_warnings` takes away the filter by which FastAPI hides a warning about itself."""
+    monkeypatch.setattr(warnings, "simplefilter", lambda *arguments, **options: None)
+    assert make_app(Settings(data=tmp_path)).routes
 
 
 def test_a_name_does_not_end_in_a_new_line(client: httpx.Client) -> None:

@@ -35,7 +35,7 @@ def page_server(data: Path, demo: bool = True, addition: Addition | None = None,
         thread.join(30)
 
 
-def eventually(check: Callable[[], None], seconds: float = 20.0) -> None:
+def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
     """Events come once a second: try until the check holds, or fail as it failed last."""
     until = time.monotonic() + seconds
     while True:
