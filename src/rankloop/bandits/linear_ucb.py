@@ -25,7 +25,7 @@ class State(NamedTuple):
 
 @kernel
 def _optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: float) -> Floats:
-    """Return w_a · x + width · √(xᵀ A_a⁻¹ x) of each item a."""
+    """Return w_a · x + width · √(xᵀ A_a⁻¹ x) of each item a, as in Li et al. (2010)."""
     scores = scores_of(weights, visitor)
     for item in range(len(scores)):
         spread = (visitor * scores_of(inverse[item], visitor)).sum()

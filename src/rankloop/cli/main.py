@@ -89,8 +89,8 @@ def _one_line(error: BaseException) -> str | None:
 
 def _usage_message(error: Any) -> str:
     """Return one line for an error of typer, by its attributes, since its classes are private."""
-    if close := getattr(error, "possibilities", None):
-        return f"{error.message}; did you mean {' or '.join(close)}?"
+    if similar := getattr(error, "possibilities", None):
+        return f"{error.message}; did you mean {' or '.join(similar)}?"
     name = getattr(getattr(getattr(error, "ctx", None), "command", None), "name", None)
     call = "rankloop" if name in (None, "rankloop") else f"rankloop {name}"
     message = error.format_message().rstrip(".")

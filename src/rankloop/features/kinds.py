@@ -258,11 +258,11 @@ class Counter(HashedField):
 def _tents(number: float) -> KeysAndValues:
     """Return the knots on both sides of a number on the asinh scale, and linear weights by its distance to each."""
     size = abs(number)
-    reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)
-    steps = math.copysign(reach, number) / KNOT_OCTAVES
+    octaves = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)
+    steps = math.copysign(octaves, number) / KNOT_OCTAVES
     knot = math.floor(steps)
-    near = steps - knot
-    return ((knot, knot + 1), (1.0 - near, near)) if near else ((knot,), UNIT_VALUE)
+    upper_weight = steps - knot
+    return ((knot, knot + 1), (1.0 - upper_weight, upper_weight)) if upper_weight else ((knot,), UNIT_VALUE)
 
 
 def knot_value(knot: int) -> float:
@@ -286,8 +286,8 @@ def _line_log(number: float, doublings: int = 0) -> float:
 
 def _spread(texts: list[str]) -> KeysAndValues:
     """Return each different text with the same value, so that squares sum to 1."""
-    different = list(dict.fromkeys(texts))
-    return (different, [1.0 / math.sqrt(len(different))] * len(different)) if different else NO_TOKENS
+    tokens = list(dict.fromkeys(texts))
+    return (tokens, [1.0 / math.sqrt(len(tokens))] * len(tokens)) if tokens else NO_TOKENS
 
 
 def _name(value: Any) -> str:

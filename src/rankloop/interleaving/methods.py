@@ -26,7 +26,7 @@ def _require_two(rankings: Ints, name: str) -> None:
 
 @kernel
 def _balance(rankings: Ints, a_first: bool) -> Ints:
-    """Take the next item from the ranking that has advanced less; the one that starts wins ties."""
+    """Take the next item from the ranking that has advanced less (Joachims, 2003); the one that starts wins ties."""
     n_items = rankings.shape[1]
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     next_a = next_b = filled = 0
@@ -118,7 +118,7 @@ class TeamDraft:
 
 @kernel
 def _rank_weights(ranking: Ints, taken: Bools, decay: float) -> Floats:
-    """Return (best rank left / rank)^decay of the items left, and 0 of those taken."""
+    """Return (best rank left / rank)^decay of the items left, 0 of others: the softmax of Hofmann et al. (2011)."""
     weights, best = np.zeros(len(ranking)), 0.0
     for position in range(len(ranking)):
         if not taken[ranking[position]]:

@@ -38,7 +38,7 @@ def _candidates(features: Floats, weights: Floats, normals: Floats, spread: floa
 
 @kernel
 def _step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
-    """Return weights + step · the mean direction of the candidates that earned more than the current ranker."""
+    """Return weights + step · the mean direction of the winning candidates, as in Schuth et al. (2016)."""
     total, n_winners = np.zeros(len(weights)), 0
     for candidate in range(len(directions)):
         if credits[candidate + 1] > credits[0]:
@@ -66,9 +66,9 @@ class DuellingLearner(LinearLearner):
     def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:
         directions, rankings, teams = decision.receipt
         n_items = len(decision.ranking)
-        fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
-        fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
-        check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
+        is_consistent = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
+        is_consistent = is_consistent and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
+        check_receipt(is_consistent and all(is_permutation(ranking, n_items) for ranking in rankings))
         check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
         credits = self.interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
         weights = _step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)

@@ -59,7 +59,7 @@ def _examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
 
 @kernel
 def _drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
-    """Return mean + U⁻¹ · normals with Uᵀ U = precision: a draw from the belief, or its mean for normals of 0."""
+    """Return mean + U⁻¹ · normals, Uᵀ U = precision: a draw as in Agrawal and Goyal (2013); normals of 0: the mean."""
     n = len(moment)
     upper, values = cholesky(precision), np.empty(n)
     for i in range(n):

@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 @kernel
 def _block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
-    """Return the end of the block of each position: `best` is cut where all pairs across are certain.
+    """Return the end of each position's block, as Jia et al. (2021): `best` is cut where all pairs across are certain.
 
     A pair is certain if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower.
     """

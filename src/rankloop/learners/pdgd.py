@@ -123,7 +123,7 @@ def _present(
 def _pair_weights(
     scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
 ) -> Floats:
-    """Return the gradient by item.
+    """Return the gradient by item, of Algorithm 1 of Oosterhuis and de Rijke (2018).
 
     Clicked items are compared with unclicked ones down to the position after the last click.
     """

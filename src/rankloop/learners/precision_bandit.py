@@ -17,7 +17,7 @@ from rankloop.learners._shared.fixed_set import GAIN_IS_CAPPED, AnytimeLearner, 
 
 @kernel
 def _inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
-    """Return x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
+    """Return x_i = min(1, c · exp(−rate · losses_i)), Σ x = n: the entropic weights of Koolen et al. (2010).
 
     In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
     vanishes.

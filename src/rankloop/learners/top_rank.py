@@ -48,15 +48,15 @@ def _blocks_of(worse: Ints) -> Ints:
     """Return the block of each item: block after block, the items that are worse than none of those that are left."""
     block, number = np.full(len(worse), -1), 0
     while block.min() < 0:
-        left = block < 0
-        free = left.copy()
+        is_left = block < 0
+        is_best = is_left.copy()
         for i in range(len(worse)):
             for j in range(len(worse)):
-                if left[j] and worse[i, j]:
-                    free[i] = False
-        if not free.any():
-            free = left  # proofs that contradict each other, of which there is a small probability
-        block[free] = number
+                if is_left[j] and worse[i, j]:
+                    is_best[i] = False
+        if not is_best.any():
+            is_best = is_left  # proofs that contradict each other, of which there is a small probability
+        block[is_best] = number
         number += 1
     return block
 
@@ -80,7 +80,7 @@ def _log_prob(block: Ints, ranking: Ints, n_positions: int) -> float:
 def _proved(
     lead: Floats, decided: Floats, worse: Ints, block: Ints, clicked: Floats, log_confidence: float
 ) -> tuple[Floats, Floats, Ints]:
-    """Add the clicks of this round to S and N, pair by pair within the blocks, and return the proofs."""
+    """Add the clicks to S and N of each pair within the blocks, and return the proofs, as `TopRank` states them."""
     lead, decided, worse = lead.copy(), decided.copy(), worse.copy()
     for i in range(len(block)):
         for j in range(len(block)):
@@ -130,8 +130,8 @@ class TopRank:
 
     def init(self, problem: Problem) -> State:
         n = size_of_fixed_set(problem)
-        table, worse = (n, n), np.zeros((n, n), np.int64)
-        return State(np.zeros(table), np.zeros(table), worse, np.zeros(n, np.int64), shown_or_all(problem))
+        shape, worse = (n, n), np.zeros((n, n), np.int64)
+        return State(np.zeros(shape), np.zeros(shape), worse, np.zeros(n, np.int64), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         ranking = np.argsort(state.block + rng.random(len(state.block)) * 0.5, kind="stable")
@@ -174,7 +174,7 @@ class BubbleReceipt(NamedTuple):
 
 @kernel
 def _is_proved(lead: Floats, decided: Floats, better: int, worse: int, log_confidence: float) -> bool:
-    """Return true if clicks have proved an item better than another: s > 2 √(n log(1/δ))."""
+    """Return true if clicks have proved an item better than another: s > 2 √(n log(1/δ)) of `BubbleRank`."""
     return bool(lead[better, worse] > 2.0 * np.sqrt(decided[better, worse] * log_confidence))
 
 
@@ -368,8 +368,8 @@ class CascadeUcb(GreedyLearner):
     reports: ClassVar[tuple[str, ...]] = ("click_rate",)
 
     def init(self, problem: Problem) -> CascadeState:
-        nothing = np.zeros(size_of_fixed_set(problem))
-        return CascadeState(nothing, nothing, 0, shown_or_all(problem))
+        no_counts = np.zeros(size_of_fixed_set(problem))
+        return CascadeState(no_counts, no_counts, 0, shown_or_all(problem))
 
     def learn(
         self, state: CascadeState, query: Query, decision: Decision[tuple[()]], feedback: Feedback

@@ -10,7 +10,7 @@ from rankloop.surrogates.base import ListwiseSurrogate
 
 @kernel
 def cross_entropy(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    """Return the loss and its gradient in the scores.
+    """Return φ_LN of Chaudhuri (2016), section 3.3.3.1, and its gradient in the scores.
 
     Args:
       scores: The score of each item.

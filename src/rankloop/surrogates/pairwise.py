@@ -14,7 +14,7 @@ from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate, leve
 
 @kernel
 def _pair_hinges(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    """Return loss and gradient, by one sweep in score order per distinct lower grade: O(m log m + m · grades)."""
+    """Return φ_svm of Chaudhuri (2016), section 3.3.3.1, and its gradient, by one sweep for each lower grade."""
     order, (levels, n_levels) = ranking_of(scores), levels_of(relevance)
     value, grad = 0.0, np.zeros(len(scores))
     lower = np.empty(len(scores), np.int64)

@@ -13,7 +13,7 @@ from rankloop.surrogates.base import ListwiseSurrogate, SeparableSurrogate
 
 @kernel
 def _kl(scores: Floats, grades: Floats) -> tuple[float, Floats]:
-    """Return the loss and its gradient."""
+    """Return φ_KL of Chaudhuri (2016), section 3.3.3.1, and its gradient."""
     value, grad = 0.0, np.empty(len(scores))
     for i in range(len(scores)):
         score, grade = scores[i], grades[i]
@@ -46,7 +46,7 @@ class KL(SeparableSurrogate):
 
 @kernel
 def _squared(scores: Floats, targets: Floats) -> tuple[float, Floats]:
-    """Return Σ (score − target)² and its gradient."""
+    """Return Σ (score − target)², φ_sq of Chaudhuri (2016), section 3.3.3.1, and its gradient."""
     value, gaps = 0.0, scores - targets
     for gap in gaps:
         value += gap**2
@@ -140,7 +140,7 @@ class CalibratedSquared(ListwiseSurrogate):
 
 @kernel
 def _smoothed(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
-    """Return minus the expected gain of the first position over these items, and its gradient over all scores."""
+    """Return −φ_SD of Chaudhuri (2016), section 3.3.3.2, over these items, and its gradient over all scores."""
     if len(scores) == 0:
         return 0.0, np.empty(0)
     probabilities = np.exp((scores - scores.max()) / smoothing)  # the differences keep it from overflowing

@@ -70,7 +70,7 @@ def evaluate(
         raise InvalidInput("a learner from --import is evaluated in this process: leave --engine out")
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     where = engine_of(engine, workers)
-    reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
+    options: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
     with interruptible("nothing was saved"), progress_bar(f"evaluating {Path(log).name}", "rows") as progress:
         evaluation = evaluate_on_log(
             rankings,
@@ -80,7 +80,7 @@ def evaluate(
             progress=progress,
             position_bias=bias,
             seed=seed,
-            **reading,
+            **options,
         )
     if plot is not None:
         evaluation.plot(plot)

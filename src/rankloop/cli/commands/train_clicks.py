@@ -75,8 +75,8 @@ def train_clicks(
     batch = batch_solver(loss, regularisation, engine_of(engine, workers, threads=True))
     kinds = None if schema is None else Schema.from_toml(schema)
     check_log_size(log, kinds, solver or "online")
-    left_alone = () if kinds else without or ()
-    lists = lists_in(log, columns=roles, without=left_alone, schema=kinds, ranker=ranker, skip_bad_rows=skip_bad_rows)
+    ignored = () if kinds else without or ()
+    lists = lists_in(log, columns=roles, without=ignored, schema=kinds, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if guess_schema is not None:
         _write_schema(log, lists, column or [], features, guess_schema, as_json)
         return

@@ -34,8 +34,8 @@ def without_accents(word: str) -> str:
     """Return a word with Latin letters as plain ones; marks of other scripts stay."""
     if word.isascii():
         return word
-    apart = unicodedata.normalize("NFD", word.translate(PLAIN_LETTERS))
-    return unicodedata.normalize("NFC", ACCENTED_LETTER.sub(r"\1", apart))
+    decomposed = unicodedata.normalize("NFD", word.translate(PLAIN_LETTERS))
+    return unicodedata.normalize("NFC", ACCENTED_LETTER.sub(r"\1", decomposed))
 
 
 class WordStems:
@@ -47,11 +47,11 @@ class WordStems:
     def __init__(self, language: str, on_new: Callable[[Iterable[tuple[str, str]]], None] = lambda stems: None) -> None:
         check_language(language)
         tantivy: Any = import_extra("tantivy")
-        stemmer, plain = tantivy.Filter.stemmer(language), tantivy.Filter.ascii_fold()
+        stemmer, unaccent = tantivy.Filter.stemmer(language), tantivy.Filter.ascii_fold()
         # English forms do not depend on accents, so that résumés and resume meet; elsewhere rules are about them.
-        first, second = (plain, stemmer) if language == "english" else (stemmer, plain)
-        spaced = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-        self._analyzer, self._on_new = spaced.filter(first).filter(second).build(), on_new
+        first, second = (unaccent, stemmer) if language == "english" else (stemmer, unaccent)
+        analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+        self._analyzer, self._on_new = analyzer.filter(first).filter(second).build(), on_new
         self._stems: dict[str, str] = {}
 
     def __call__(self, words: Sequence[str]) -> list[str]:
@@ -62,10 +62,10 @@ class WordStems:
         except KeyError:
             if len(stems) > MAX_CACHED_WORDS:  # other threads go on with the old ones
                 stems = self._stems = {}
-        missing = [word for word in dict.fromkeys(words) if word not in stems]
-        new = dict(zip(missing, self._computed(missing)))
-        self._on_new(new.items())
-        stems.update(new)
+        new_words = [word for word in dict.fromkeys(words) if word not in stems]
+        new_stems = dict(zip(new_words, self._computed(new_words)))
+        self._on_new(new_stems.items())
+        stems.update(new_stems)
         return list(map(stems.__getitem__, words))
 
     def _computed(self, words: list[str]) -> list[str]:

@@ -45,10 +45,10 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_made(transport)
         if len(self.connections) <= self.max_connections:
             return
-        waiting = [each for each in self.connections if isinstance(each, TimedProtocol) and each.awaits_header]
-        waiting = [each for each in waiting if each is not self and not each.transport.is_closing()]
-        oldest = nsmallest(len(waiting) // EVICTED_SHARE + 1, waiting, key=lambda each: each.waiting_since)
-        for connection in oldest or [self]:
+        idle = [each for each in self.connections if isinstance(each, TimedProtocol) and each.awaits_header]
+        idle = [each for each in idle if each is not self and not each.transport.is_closing()]
+        longest_idle = nsmallest(len(idle) // EVICTED_SHARE + 1, idle, key=lambda each: each.waiting_since)
+        for connection in longest_idle or [self]:
             connection.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -112,8 +112,8 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def check(self, now: float) -> None:
         """Close the connection if a header, a body, or the reading of a response takes too long."""
-        waits = self.awaits_header or self.awaits_body
-        awaited = (self.cycle, self.awaits_body, self._header_bytes > 0) if waits else None
+        is_waiting = self.awaits_header or self.awaits_body
+        awaited = (self.cycle, self.awaits_body, self._header_bytes > 0) if is_waiting else None
         if awaited != self._awaited:
             self._awaited, self.waiting_since = awaited, now
         elif awaited is not None and now - self.waiting_since > self._max_waiting_seconds():

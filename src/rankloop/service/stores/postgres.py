@@ -307,8 +307,8 @@ class PostgresStore(base.Store):
         numbers = ", ".join(str(int(partition)) for partition in partitions) or "-2"
         is_all = len(partitions) >= self.partitions
         rows = self.page(None, after, horizon, "" if is_all else f" AND partition IN ({numbers})")
-        more = base.is_full(rows)
-        return base.Tail(base.records_of(rows), rows[-1][0] if more else last, now, more or newest > horizon)
+        has_more = base.is_full(rows)
+        return base.Tail(base.records_of(rows), rows[-1][0] if has_more else last, now, has_more or newest > horizon)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, on the connection of the calling thread."""
@@ -432,7 +432,8 @@ def migrate(connection: psycopg.Connection[Any]) -> None:
         version = _value(connection, "SELECT max(version) FROM rankloop_version") or 0
         base.check_version(version)
         scripts = [
-            common.format(**COLUMN_TYPES) + extra for common, extra in zip(base.LOG_MIGRATIONS, SHARED_STORE_MIGRATIONS)
+            common_script.format(**COLUMN_TYPES) + postgres_script
+            for common_script, postgres_script in zip(base.LOG_MIGRATIONS, SHARED_STORE_MIGRATIONS)
         ]
         for number, script in enumerate(scripts[version:], version + 1):
             connection.execute(script)

@@ -41,16 +41,16 @@ class Drift:
         return self.inner.problem
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]:
-        rounds, top = self.inner.rounds(rng), self.problem.max_grade
+        rounds, max_grade = self.inner.rounds(rng), self.problem.max_grade
         yield from islice(rounds, self.at)
-        turned = False
+        is_reversed = False
         while True:
             if self.change == "redraw":
                 rounds = self.inner.rounds(rng)
-            turned = self.change == "reverse" and not turned
-            era = islice(rounds, self.at) if self.repeat else rounds
-            for query, relevance in era:
-                yield query, _reverse_grades(relevance, top) if turned else relevance
+            is_reversed = self.change == "reverse" and not is_reversed
+            phase = islice(rounds, self.at) if self.repeat else rounds
+            for query, relevance in phase:
+                yield query, _reverse_grades(relevance, max_grade) if is_reversed else relevance
 
 
 def _reverse_grades(relevance: Relevance, max_grade: int) -> Relevance:

@@ -53,7 +53,7 @@ def train_in_passes(
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
     seed: int = 0,
-    progress: Progress = lambda done, of: None,
+    progress: Progress = lambda pass_number, of: None,
 ) -> ClickTraining:
     """Choose the number of passes over the log on held-out lists, and train on all lists.
 
@@ -73,30 +73,34 @@ def train_in_passes(
     if passes < 1:
         raise InvalidInput(f"passes = {passes} must be at least 1")
     held_out = click_weights.held_out_lists(len(lists), seed)
-    training, judges = ([page for page, out in zip(lists, held_out) if out == part] for part in (False, True))
+    training, judged_pages = (
+        [page for page, is_held_out in zip(lists, held_out) if is_held_out == is_judge] for is_judge in (False, True)
+    )
     task = _PassesTask(lists, schema, solver, position_bias, clip)
     log, offsets = task.log, task.log.offsets
     session, orders = Session(task.learner, problem, seed), []
-    for done in range(1, passes + 1):
+    for pass_number in range(1, passes + 1):
         task.go_over(session, training)
-        orders.append([session.predict(page.query(task.encoder)) for page in judges])
-        progress(done, 2 * passes)
+        orders.append([session.predict(page.query(task.encoder)) for page in judged_pages])
+        progress(pass_number, 2 * passes)
     examined = task.examined_by(session)
-    worth = [click_weights.weighted_clicks(page.clicked, page.position, examined, clip) for page in judges]
-    scores = [_scores([np.arange(len(page.ids)) for page in judges]), *map(_scores, orders)]
-    borders = offsets_of([len(page.ids) for page in judges])
-    logged_gain, *after = (click_weights.mean_gain(score, np.concatenate(worth), borders) for score in scores)
-    gains = {float(done): gain for done, gain in enumerate(after, start=1)}
-    best = max(range(1, passes + 1), key=lambda done: gains[done])
+    page_weights = [click_weights.weighted_clicks(page.clicked, page.position, examined, clip) for page in judged_pages]
+    scores = [_scores([np.arange(len(page.ids)) for page in judged_pages]), *map(_scores, orders)]
+    borders = offsets_of([len(page.ids) for page in judged_pages])
+    logged_gain, *pass_gains = (
+        click_weights.mean_gain(score, np.concatenate(page_weights), borders) for score in scores
+    )
+    gains = {float(pass_number): gain for pass_number, gain in enumerate(pass_gains, start=1)}
+    best = max(range(1, passes + 1), key=lambda pass_number: gains[pass_number])
     judgement = None
     if not any(page.feedback == "relevances" for page in lists):
-        by_row = np.zeros(offsets[-1])
-        by_row[np.repeat(held_out, np.diff(offsets))] = scores[best]
-        judgement = click_weights.HeldOutJudgement.of(log, by_row, held_out, position_bias)
+        row_scores = np.zeros(offsets[-1])
+        row_scores[np.repeat(held_out, np.diff(offsets))] = scores[best]
+        judgement = click_weights.HeldOutJudgement.of(log, row_scores, held_out, position_bias)
     session = Session(task.learner, problem, seed)
-    for done in range(best):
+    for pass_number in range(best):
         task.go_over(session, lists)
-        progress(passes + done + 1, passes + best)
+        progress(passes + pass_number + 1, passes + best)
     refused = session.refused
     return ClickTraining(
         session=click_weights.ready_for_use(session),
