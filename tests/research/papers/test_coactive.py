@@ -41,7 +41,7 @@ from research.registry import Setting, everything, reproduce
 from research.verdicts import is_above
 from tests.feedback import clicks
 
-IDS = {f"coactive-{name}" for name in ("toy", "table-1", "ten", "warm", *range(1, 8))} | {"online-rankers"}
+IDS = {f"coactive-{name}" for name in ("toy", "table-1", "ten", "warm", "4-early", *range(1, 8))} | {"online-rankers"}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}
 SMALL = ClickStream("small", STREAM, GRADER, CLEAN_GRADER, 4)
 
@@ -204,6 +204,28 @@ def test_the_dynamic_probability_is_held_against_the_best_fixed_one():
     far = swaps._near_the_best(FakeCurves(**fixed, **{"3PR,_dynamic": 0.585}))
     assert (near.word, far.word) == ("holds", "does not hold")
     assert "the best is swap 0.25" in near.because
+
+
+def test_the_first_tenth_alone_is_the_first_tenth_of_figure_4(tmp_path):
+    """No learner knows how many rounds follow, so short runs are the beginnings of long ones."""
+    options = Options(seeds=2, data=("Simulated",))
+    setting = Setting(tmp_path, Here(), lambda finished, of: None, options=options)
+
+    def arms(stream):
+        learners = {figures.THREE: ("3pr", GRADER), figures.ALL_GRADES_ARM: ("structured_perceptron", "full")}
+        return [click_streams.arm(name, {"kind": kind}, users) for name, (kind, users) in learners.items()]
+
+    long, short = (
+        click_streams.compared(Plan(f"of-{rounds}", "", arms, [], horizon=rounds), setting)[1]["web search, simulated"]
+        for rounds in (300, 30)
+    )
+    for name in (figures.THREE, figures.ALL_GRADES_ARM):
+        first_tenth = click_streams.at_start(long, name)
+        assert click_streams.at_the_end(short, name, "average") == pytest.approx(first_tenth, abs=1e-12)
+    found = figures.first_tenth(setting._replace(options=options._replace(rounds=30)))
+    [verdict] = found.claims
+    assert (verdict.text, verdict.subject) == (figures.FASTER_TEXT, ("web search, simulated",))
+    assert verdict.difference.n == 2
 
 
 def test_failing_is_what_is_left_of_the_gain_over_random():
