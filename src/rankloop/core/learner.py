@@ -245,7 +245,11 @@ def from_layers(thing: Any, name: str, default: Any = None) -> Any:
       name: The attribute.
       default: The result where no layer has it.
     """
-    return next((getattr(layer, name) for layer in layers_of(thing) if hasattr(layer, name)), default)
+    while not hasattr(thing, name):
+        if not hasattr(thing, "inner"):
+            return default
+        thing = thing.inner
+    return getattr(thing, name)
 
 
 def with_in_layers(thing: Any, name: str, value: Any) -> Any:
@@ -460,7 +464,7 @@ class Robust(StateWrapper):
         return RobustState(ranges, extremes, extremes.copy(), 0, 0.0, votes, 0, 0, 0, inner)
 
     def _for_inner(self, state: RobustState, query: Query) -> tuple[Any, Query]:
-        return state.inner, _clip_values(state, query)[0]
+        return state.inner, _clip_values(state.ranges, query)[0]
 
     def learn(self, state: RobustState, query: Query, decision: Decision[R], feedback: Feedback) -> RobustState:
         old_inner = state.inner
@@ -469,17 +473,16 @@ class Robust(StateWrapper):
             if counted is None:
                 return state._replace(repeated=state.repeated + 1)
             state, feedback = state._replace(votes=votes), counted
-        if state.ranges.shape[1]:
-            ranges, lowest, highest = state.ranges, state.lowest, state.highest
+        ranges, lowest, highest = state.ranges, state.lowest, state.highest
+        if ranges.shape[1]:
             if len(query.features) > 1:
                 ranges, lowest, highest = _observe(ranges, lowest, highest, query.features, 0, self.margin)
             if len(query.context):
                 n_features, context = query.features.shape[1], query.context.reshape(1, -1)
                 ranges, lowest, highest = _observe(ranges, lowest, highest, context, n_features, self.margin)
-            state = state._replace(ranges=ranges, lowest=lowest, highest=highest)
-        limited, n_outside = _clip_values(state, query, is_update=True)
-        after = self.inner.learn(old_inner, limited, decision, feedback)
-        state = state._replace(clipped=state.clipped + n_outside, inner=after)
+        limited, n_outside = _clip_values(ranges, query, is_update=True)
+        after, clipped = self.inner.learn(old_inner, limited, decision, feedback), state.clipped + n_outside
+        state = state._replace(ranges=ranges, lowest=lowest, highest=highest, clipped=clipped, inner=after)
         heaviest = 1.0
         if self.max_weight > 1.0 and isinstance(feedback, Clicks):
             heaviest = min(float(feedback.weights.max(initial=1.0)), self.max_weight)
@@ -510,14 +513,14 @@ class Robust(StateWrapper):
         return state._replace(inner=inner, n_steps=n_steps, typical_step=finite(typical), capped=capped)
 
 
-def _clip_values(state: RobustState, query: Query, is_update: bool = False) -> tuple[Query, int]:
+def _clip_values(ranges: Floats, query: Query, is_update: bool = False) -> tuple[Query, int]:
     """Return the query with its values inside their ranges, and the number of values that were outside."""
-    if not state.ranges.shape[1]:
+    if not ranges.shape[1]:
         return query, 0
-    features, n_outside = _limit(query.features, state.ranges, 0, is_update)
+    features, n_outside = _limit(query.features, ranges, 0, is_update)
     context, n_more = query.context, 0
     if len(context):
-        rows, n_more = _limit(context.reshape(1, -1), state.ranges, features.shape[1], is_update)
+        rows, n_more = _limit(context.reshape(1, -1), ranges, features.shape[1], is_update)
         context = rows[0]
     is_changed = is_update or n_outside + n_more > 0
     return (query._replace(features=features, context=context) if is_changed else query), n_outside + n_more

@@ -13,6 +13,7 @@ from rankloop.core.types import Decision
 from rankloop.core.weight_table import WeightTable
 
 ENTRY_TYPES: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}
+INT64 = np.dtype(np.int64)
 NOT_FINITE = "{} holds a number that is not finite"
 SCORES_NOT_FINITE = (
     "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
@@ -124,8 +125,9 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decisi
     except (KeyError, TypeError):
         raise InvalidInput("a decision must have ranking, log_propensity and receipt") from None
     propensity = math.nan if propensity is None else from_plain(propensity, float, "log_propensity")
-    decision = Decision(_array(ranking, np.dtype(np.int64), "ranking"), propensity, receipt)
-    return decision if learner is None else with_receipt(decision, learner)
+    if learner is not None and not isinstance(receipt, tuple):
+        receipt = from_plain(receipt, receipt_type(learner), "receipt")
+    return Decision(_array(ranking, INT64, "ranking"), propensity, receipt)
 
 
 def with_receipt(decision: Decision[Any], learner: Any) -> Decision[Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rankloop.service.domain.feedback_acceptance import impression_of, settle_end
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
-from rankloop.service.records import LogEntry, Ranked, Resumed, Snapshot
+from rankloop.service.records import FeedbackReceived, LogEntry, Ranked, Resumed, Snapshot
 from rankloop.service.stores import sqlite
 from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import append
@@ -98,6 +100,34 @@ def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatc
     append(store, entry_of("ranker/a", SHOWN))
     assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
     store.close()
+
+
+def test_an_impression_that_the_writer_has_read_is_not_read_again_to_be_learned(tmp_path: Path) -> None:
+    store, asked = SqliteStore(tmp_path / "rankloop.db"), list[str]()
+    append(store, *[entry_of("ranker/a", replace(SHOWN, impression=name)) for name in "xyz"])
+    assert store.tail(store.last(), [0]).records == []
+    real = store.rows
+    store.rows = lambda query, values=(): asked.append(query) or real(query, values)  # type: ignore[method-assign,func-returns-value]
+    for names, is_final in (("xy", False), ("y", True), ("z", True)):
+        append(
+            store, *[LogEntry("ranker/a", impression=name, settle=partial(_click, name, is_final)) for name in names]
+        )
+    records = store.records_of_impressions("ranker/a", ["x", "y", "z"], 6)
+    assert not asked
+    assert [record.seq for record in records] == [1, 4, 2, 5, 6, 3]  # event 7 is later
+    for name in "xyz":
+        expected = [record for record in store.records_of_impression("ranker/a", name) if record.seq <= 6]
+        assert [record for record in records if record.event.impression == name] == expected  # type: ignore[attr-defined]
+    asked.clear()
+    store.tail(store.last(), [0])  # these are learned, and leave memory
+    assert [record.seq for record in store.records_of_impressions("ranker/a", ["y"], 7)] == [2, 5, 6]
+    assert len(asked) == 1
+    store.close()
+
+
+def _click(name: str, is_final: bool, impression: object) -> FeedbackReceived:
+    assert impression is not None
+    return FeedbackReceived(name, "clicks", [1 + is_final], [1.0], is_final)
 
 
 def test_bytes_that_a_killed_erasure_left_behind_are_gone_after_the_next_start(tmp_path: Path) -> None:

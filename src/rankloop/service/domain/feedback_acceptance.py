@@ -45,19 +45,18 @@ class TrackedImpression(msgspec.Struct):
     seq: int
     closed: bool = False
     feedback: FeedbackReceived | None = None  # all feedback, merged
-    received: set[bytes] = msgspec.field(default_factory=set)  # fingerprints of the feedback
+    received: set[bytes] = msgspec.field(default_factory=set)  # fingerprints of the feedback, from the second one on
     outcomes: dict[str, dict[int, float]] = {}  # by name and item, late ones too
     outcome_weights: dict[int, float] = {}  # by item: what the outcomes before the close count, in clicks
     at: float = 0.0  # the time of the ranking, by the clock of the store; 0: a moment ago
 
-    def verdict(self, event: FeedbackReceived | Closed, fingerprint: bytes = b"") -> str:
+    def verdict(self, event: FeedbackReceived | Closed) -> str:
         """Decide on an event: repeated, late, refused, accepted or closed."""
-        if (
-            self.received
-            and isinstance(event, FeedbackReceived)
-            and (fingerprint or fingerprint_of(event)) in self.received
-        ):
-            return REPEATED
+        if self.feedback is not None and isinstance(event, FeedbackReceived):
+            if not self.received:  # then `feedback` is the only one
+                self.received.add(fingerprint_of(self.feedback))
+            if fingerprint_of(event) in self.received:
+                return REPEATED
         if self.closed:
             return LATE
         if isinstance(event, Closed):
@@ -75,13 +74,13 @@ class TrackedImpression(msgspec.Struct):
             if event.ranked is None:
                 _add_to(self.outcome_weights, event.weights)
             return ACCEPTED
-        fingerprint = fingerprint_of(event) if isinstance(event, FeedbackReceived) else b""
-        verdict = self.verdict(event, fingerprint)
+        verdict = self.verdict(event)
         if verdict in (ACCEPTED, CLOSED):
             self.closed = verdict == CLOSED
             if isinstance(event, FeedbackReceived):
+                if self.feedback is not None:
+                    self.received.add(fingerprint_of(event))
                 self.feedback = _merged_feedback(self.feedback, event)
-                self.received.add(fingerprint)
         return verdict
 
     @property

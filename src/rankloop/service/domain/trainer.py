@@ -92,6 +92,8 @@ class Trainer:
         With `shadow`, another order was shown; feedback on items that the learner would not have shown is left out.
         """
         kind, problem = received.feedback_kind, self.config.problem
+        if ranked.candidates is None and not shadow:
+            return feedback_of(kind, received.items, received.values, decision.ranking)
         number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
         pairs = [
             (i if number is None else number.get(i, -1), value) for i, value in zip(received.items, received.values)

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Event as Flag
 from threading import Lock, Thread
@@ -24,14 +24,17 @@ CONNECTION_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autochec
 COLUMN_TYPES = {"integer": "INTEGER", "real": "REAL", "binary": "BLOB", "partition": ""}
 CHECKPOINT_SECONDS = 0.5  # between two checkpoints
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
-MAX_RECENT_BYTES = 8_000_000  # of rows that are kept in memory until they have been learned
+MAX_RECENT_BYTES = 8_000_000  # of rows, and of impressions that were read, in memory until they have been learned
 MAX_TRUNCATE_TRIES = 200  # to empty the write-ahead file after a deletion
 TRUNCATE_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
 MAX_ROWS_PER_INSERT = 64  # each statement releases the interpreter lock, and waits for it again
 INSERT_EVENTS, ROW_MARKS = "INSERT INTO rankloop_events VALUES", "(?, ?, ?, ?, ?, ?)"
-SELECT_IMPRESSION = "SELECT seq, entity, at, body FROM rankloop_events WHERE impression = ? AND entity = ? ORDER BY seq"
+SELECT_IMPRESSIONS = (
+    f"SELECT {base.EVENT_COLUMNS} FROM rankloop_events WHERE {base.ENTITY_WITHOUT_INDEX} = ? AND impression"
+)
 SELECT_LAST_CHANGE = """SELECT max(seq) FROM rankloop_events
                         WHERE entity = ? AND impression IS NULL AND kind <> 'snapshotted'"""
+Key = tuple[str, str]  # an entity and the name of an impression
 ONE_PROCESS_RULE = "one process per SQLite file, several with PostgreSQL"
 
 
@@ -117,6 +120,9 @@ class SqliteStore(base.Store):
             undo.pop_all()
         self._recent: deque[tuple[Record, int]] = deque()  # until they have been learned, with the bytes of each
         self._recent_bytes = 0
+        # All records of impressions that the writer had to read, until the learner has got them: it need not read them.
+        self._read_impressions: dict[Key, list[Record]] = {}
+        self._read_bytes = 0
         self._last_is_certain = True
         self._wal_pages = 0  # at the last checkpoint
         self._wal_thread = Thread(target=self._run_wal_checkpoints, name="checkpoints", daemon=True)
@@ -156,9 +162,9 @@ class SqliteStore(base.Store):
                 self._last = select(self.last_query).fetchone()[0]
             # Nobody else writes to this file, so only impressions that the batch does not have yet are read.
             keys = [key for key, seq in batch.keys.items() if not seq]
-            logged = [row for entity, name in keys for row in select(SELECT_IMPRESSION, (name, entity)).fetchall()]
+            logged, n_bytes = self._logged_impressions(keys) if keys else ({}, 0)
             changed = {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
-            rows = batch.settle(base.records_of(logged) if logged else (), changed, {})
+            rows = batch.settle(chain.from_iterable(logged.values()), changed, {})
             now = time.time()
             if rows:
                 self._insert(rows, now)
@@ -176,15 +182,38 @@ class SqliteStore(base.Store):
         self._last_is_certain = True
         batch.number(self._last + 1, now)
         with self._recent_lock:
+            self._read_bytes = self._read_bytes + n_bytes if self._read_impressions else n_bytes
+            if self._read_bytes > MAX_RECENT_BYTES:
+                self._read_impressions.clear()
+            else:
+                self._read_impressions |= logged
             for number, row in enumerate(rows, self._last + 1):
                 # The learner shares the event of an impression, which nobody changes; others are decoded for it.
                 event = decode(row.body) if row.impression is None else row.event
-                self._recent.append((Record(number, row.entity, now, event), len(row.body)))
+                record = Record(number, row.entity, now, event)
+                self._recent.append((record, len(row.body)))
                 self._recent_bytes += len(row.body)
+                if row.impression is not None and (row.entity, row.impression) in self._read_impressions:
+                    self._read_impressions[row.entity, row.impression].append(record)
             while self._recent_bytes > MAX_RECENT_BYTES:
                 self._recent_bytes -= self._recent.popleft()[1]
             self._last += len(rows)
         return True
+
+    def _logged_impressions(self, keys: Sequence[Key]) -> tuple[dict[Key, list[Record]], int]:
+        """Return the records of impressions, and their bytes, read by one statement for each entity."""
+        names_by_entity: dict[str, list[str]] = {}
+        for entity, name in keys:
+            names_by_entity.setdefault(entity, []).append(name)
+        logged: dict[Key, list[Record]] = {key: [] for key in keys}
+        n_bytes = 0
+        for entity, names in names_by_entity.items():
+            query = f"{SELECT_IMPRESSIONS} IN ({', '.join('?' * len(names))})"
+            rows = sorted(self._writer.execute(query, (entity, *names)).fetchall())  # by number, faster than SQLite
+            n_bytes += sum(len(row[3]) for row in rows)
+            for record in base.records_of(rows):
+                logged[entity, record.event.impression].append(record)  # type: ignore[attr-defined]
+        return logged, n_bytes
 
     @contextmanager
     def _waiting_for_lock(self, milliseconds: int) -> Iterator[None]:
@@ -201,6 +230,11 @@ class SqliteStore(base.Store):
         with self._recent_lock:
             while self._recent and self._recent[0][0].seq <= after:
                 self._recent_bytes -= self._recent.popleft()[1]
+            while self._read_impressions:
+                key, records = next(iter(self._read_impressions.items()))
+                if records and records[-1].seq > after:
+                    break
+                del self._read_impressions[key]
             if self._recent and self._recent[0][0].seq == after + 1:  # else they have to be read from the file
                 recent = [record for record, _ in islice(self._recent, base.PAGE_ROWS)]
         if recent:
@@ -209,9 +243,18 @@ class SqliteStore(base.Store):
         more = base.is_full(rows)
         return base.Tail(base.records_of(rows), rows[-1][0] if more else last, now, more)
 
+    def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
+        """Return the events of several impressions: from memory those that the writer has just read."""
+        with self._recent_lock:
+            read = {name: records for name in impressions if (records := self._read_impressions.get((entity, name)))}
+            records = [record for each in read.values() for record in each if record.seq <= until]
+        others = [name for name in impressions if name not in read]
+        return records + super().records_of_impressions(entity, others, until)
+
     def _clear_recent(self) -> None:
         with self._recent_lock:
             self._recent.clear()
+            self._read_impressions.clear()
             self._recent_bytes = 0
 
     def last(self) -> int:
