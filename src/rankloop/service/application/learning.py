@@ -147,13 +147,13 @@ class LearnerWorker:
     `receive` is called on that thread with every change.
     """
 
-    def __init__(self, store: Store, log: LogWriter, learns: bool, receive: Callable[[LearnerReport], None]) -> None:
+    def __init__(self, store: Store, log: LogWriter, receive: Callable[[LearnerReport], None]) -> None:
         self.store = store
         self.log = log
         self.consumers: dict[str, Consumer] = {}
         self.position = 0  # everything up to this event has been read
         self.lag = 0.0  # age in seconds of the last event when it was read
-        self.leases = LeaseKeeper(store, learns, self.wake)
+        self.leases = LeaseKeeper(store, self.wake)
         self.publisher = Publisher(store) if is_shared(store) else None
         self._active_at = 0.0
         self._windows: dict[str, FeedbackWindows] = {}  # of entities with open impressions
@@ -169,8 +169,7 @@ class LearnerWorker:
     def start(self) -> None:
         """Start to acquire leases and to learn."""
         self.leases.start()
-        if self.leases.learns:
-            self._thread.start()
+        self._thread.start()
 
     def wake(self) -> None:
         """Read the log now."""
@@ -445,7 +444,7 @@ class Learning:
         self._served = 0  # everything up to this event is in the served states, of what is learned here
         self._waiters: list[Waiter] = []
         self._is_waking = False
-        self.worker = LearnerWorker(node.store, node.log, node.settings.learns, self._receive)
+        self.worker = LearnerWorker(node.store, node.log, self._receive)
         self.learns = self.worker.learns
 
     def wait_until_served(self, entity: str, seq: int, seconds: float = SERVED_SECONDS) -> Awaitable[None]:

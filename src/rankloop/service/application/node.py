@@ -61,9 +61,10 @@ class Node:
         self.directory = Directory(store, lambda entity: self.learning.learns(entity), self.spawn)
         self.learning = Learning(self)
         await asyncio.to_thread(self.directory.load)
-        self.learning.worker.start()
-        if not store.shared and self.settings.learns:
-            await self.learning.started.wait()
+        if self.settings.learns:
+            self.learning.worker.start()
+            if not store.shared:
+                await self.learning.started.wait()
         jobs = [self._watch_drift(), self.learning.expire_waiters_and_measure_lag()]
         if is_shared(store):
 

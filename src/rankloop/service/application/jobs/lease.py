@@ -30,9 +30,8 @@ class LeaseKeeper:
     what it still writes under an expired lease is refused by the fence number.
     """
 
-    def __init__(self, store: Store, learns: bool, on_change: Callable[[], None]) -> None:
+    def __init__(self, store: Store, on_change: Callable[[], None]) -> None:
         self.store = store
-        self.learns = learns
         self.holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
         self._on_change = on_change
         self.leases: dict[int, Lease] = {}
@@ -42,9 +41,9 @@ class LeaseKeeper:
 
     def start(self) -> None:
         """Begin to acquire leases; a store of one process gives them all at once."""
-        if is_shared(self.store) and self.learns:
+        if is_shared(self.store):
             self._thread.start()
-        elif self.learns:
+        else:
             self.leases = {partition: Lease(partition, 0) for partition in range(self.store.partitions)}
             self.expires_at = float("inf")
 
@@ -56,12 +55,11 @@ class LeaseKeeper:
     def stop(self) -> None:
         """Release all leases."""
         self._stopping.set()
-        if self._thread.is_alive():
+        if is_shared(self.store) and self._thread.is_alive():
             self._thread.join()
-        store, self.expires_at = self.store, 0.0
-        if is_shared(store) and self.learns:
             with suppress(Unavailable):  # then they expire
-                store.release(self.holder)
+                self.store.release(self.holder)
+        self.expires_at = 0.0
 
     def _run(self) -> None:
         """Release partitions to learner workers that have fewer, renew the others, and acquire free ones."""
