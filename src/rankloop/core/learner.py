@@ -12,7 +12,7 @@ from numpy.random import Generator
 from rankloop.core import kernels
 from rankloop.core.checks import FiniteNumbers, NotNegative, Positive, check_finite
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import MAX_FLOAT, add_row, all_finite, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import MAX_FLOAT, all_finite, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, R
@@ -265,33 +265,6 @@ def with_in_layers(thing: Any, name: str, value: Any) -> Any:
         changes["inner"] = with_in_layers(thing.inner, name, value)
     is_state = isinstance(thing, tuple)  # a named tuple
     return (thing._replace(**changes) if is_state else dataclasses.replace(thing, **changes)) if changes else thing
-
-
-@kernel
-def corrected(
-    rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
-) -> tuple[Floats, Floats]:
-    """Return the weights to rank by and the newest weights after a correction.
-
-    Args:
-      rows: The features of the items.
-      weights: The weights to rank by: the mean of rounds + 1 vectors, if averaged.
-      newest: The newest weights.
-      rounds: The number of earlier corrections.
-      averaged: Rank by the mean of all newest weights, not by the last.
-      row_weights: The correction Σ_i row_weights[i] · rows[i].
-      rate: A factor of the correction.
-    """
-    new = newest.copy()
-    for i in range(len(row_weights)):
-        if rate * row_weights[i] != 0.0:
-            add_row(new, rows, i, rate * row_weights[i])
-    if not averaged:
-        return new, new
-    mean = np.empty_like(new)
-    for j in range(len(new)):
-        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
-    return mean, new
 
 
 class RobustState(NamedTuple):
