@@ -181,10 +181,8 @@ class LogJudge:
             more, misfit = allowance[number], float(np.broadcast_to(values.misfit, len(self.outcomes))[number])
             lower, upper = bounds[0] - more - max(misfit, 0.0), bounds[1] + more - min(misfit, 0.0)
             if name == CLICK_OUTCOME:  # from nothing to everything is clicked
-                lower, upper = (
-                    max(lower, 0.0),
-                    min(upper, max(float(order[0]), len(self.orders.shown) / self.table.n_pages)),
-                )
+                lower = max(lower, 0.0)
+                upper = min(upper, max(float(order[0]), len(self.orders.shown) / self.table.n_pages))
             intervals[name] = Interval(float(order[0]), float(lower), float(upper))
         return intervals
 
