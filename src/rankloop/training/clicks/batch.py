@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.click_models.examination import checked_examined, rows_as_log
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
@@ -36,26 +36,15 @@ PAIR_LOSSES = ("ordinal", "preferences")  # of clicks in pairs: the weighted ran
 OFFSET_VALUE = 10.0  # in the column of a position: so large that the regularisation hardly shrinks its offset
 
 
-@kernel
 def _squared_slopes(features: Rows, grad: Floats, offsets: Ints) -> Floats:
     """Return Σ over queries of the square of the query's slope, by column."""
-    n_columns, n_dense = len(features.columns), features.dense.shape[1]
-    squares, slope = np.zeros(n_columns + n_dense), np.zeros(n_columns + n_dense)
-    for q in range(len(offsets) - 1):
-        for i in range(offsets[q], offsets[q + 1]):
-            for e in range(features.starts[i], features.starts[i + 1]):
-                slope[features.positions[e]] += grad[i] * features.values[e]
-            for j in range(n_dense):
-                slope[n_columns + j] += grad[i] * features.dense[i, j]
-        for i in range(offsets[q], offsets[q + 1]):
-            for e in range(features.starts[i], features.starts[i + 1]):
-                at = features.positions[e]
-                squares[at] += slope[at] * slope[at]
-                slope[at] = 0.0
-        for j in range(n_dense):
-            squares[n_columns + j] += slope[n_columns + j] * slope[n_columns + j]
-            slope[n_columns + j] = 0.0
-    return squares
+    n_columns, query = len(features.columns), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    row = np.repeat(np.arange(features.n_items), np.diff(features.starts))  # by entry
+    keys, entry = np.unique(query[row] * n_columns + features.positions, return_inverse=True)
+    slopes = np.bincount(entry, grad[row] * features.values, len(keys))
+    squares = np.bincount(keys % max(n_columns, 1), slopes**2, n_columns)
+    dense = np.add.reduceat(grad[:, None] * features.dense, offsets[:-1])
+    return np.concatenate([squares, (dense**2).sum(axis=0)])
 
 
 class EncodedLists(NamedTuple):
