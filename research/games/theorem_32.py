@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankloop.games.game import Game, measure_for
-from research.games.hopeless import Twins
+from rankloop.games.hopeless import Twins
 
 
 def theorem_32() -> Twins:

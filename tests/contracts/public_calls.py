@@ -22,7 +22,7 @@ from rankloop.evaluation import (
     slate_weight,
     snips,
 )
-from rankloop.games import advise, analyse, analyse_depths
+from rankloop.games import advise, analyse, analyse_depths, twins
 from rankloop.interleaving import compare, credit, interleave, multileave
 from rankloop.measures import mean_of
 from rankloop.training import RankBundle, TreeSettings, fit_trees, risk_of
@@ -153,6 +153,7 @@ CALLS = {
     "analyse": Call(analyse, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
     "analyse_depths": Call(analyse_depths, {"measure": "AP", "n_items": 3, "max_grade": 1}),
     "advise": Call(advise, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
+    "twins": Call(twins, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
     "RankBundle": Call(fitted, {"X": ROWS, "y": GRADES, "qid": QID, "loss": "ordinal", "regularisation": 0.1,
                                 "max_iterations": 20}),
     "risk_of": Call(risk_of, {"loss": "ordinal"}),

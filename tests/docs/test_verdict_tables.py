@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.games import Game
+from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
-from research.games.hopeless import twins
 from tests.games.brute_force import best_under
 from tests.games.cases import analyse_depths
 

@@ -143,7 +143,7 @@ def twins(setting: Setting) -> Finding:
         ),
     )
     rows = [("".join(str(int(grade)) for grade in row), f"{p:.2f}", f"{q:.2f}") for row, p, q in zip(relevances, *both)]
-    text = "Play it: the stream `hopeless` draws from such pairs, and regret grows linearly on one of the two."
+    text = "Play it: rankloop's stream `hopeless` draws from such pairs, and regret grows linearly on one of the two."
     return Finding(
         text=text,
         claims=claims,

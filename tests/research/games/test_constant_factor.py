@@ -8,6 +8,7 @@ from scipy.optimize import linprog
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query, Relevances
+from rankloop.games.hopeless import Hopeless
 from rankloop.simulate.play import play
 from rankloop.simulate.users.readers import TopK
 from research.games.constant_factor import (
@@ -18,7 +19,6 @@ from research.games.constant_factor import (
     nearest_seen,
     sizes_of,
 )
-from research.games.hopeless import Hopeless
 
 HOPELESS = [("nDCG", 3, 1), ("AP", 3, 1), ("nDCG", 4, 1), ("nDCG", 4, 2), ("AUC", 4, 1)]
 SHARES = {("nDCG", 3, 1): 0.9338, ("AP", 3, 1): 0.8947, ("nDCG", 4, 2): 0.9804}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankloop.games import Game
+from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
-from research.games.hopeless import twins
 from research.games.theorem_32 import theorem_32
 from tests.games.brute_force import best_under
 

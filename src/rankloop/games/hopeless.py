@@ -105,7 +105,6 @@ class Hopeless:
 
     @property
     def problem(self) -> Problem:
-        """The shape of every query."""
         return Problem(n_features=0, n_items=self.n_items, max_grade=self.max_grade)
 
     def twins(self) -> Twins:
@@ -113,7 +112,6 @@ class Hopeless:
         return twins(self.measure, self.n_items, self.depth, self.max_grade)  # type: ignore[arg-type]  # hashable
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        """Yield queries with the relevance of their items, without end."""
         query, pair = Query("", np.empty((self.n_items, 0)), np.empty(0)), self.twins()
         names = ranking_of(rng.random(self.n_items))
         edges = np.cumsum(pair.first if self.which == "first" else pair.second)[:-1]

@@ -11,10 +11,10 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
-from rankloop.games import Game
+from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
+from rankloop.games.hopeless import Hopeless
 from rankloop.simulate.play import play
-from research.games.hopeless import Hopeless, twins
 from research.games.matrices import signal_matrix
 from tests.games.brute_force import best_under
 
