@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from rankloop.cli.main import main
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.service.application.backup import back_up, restore
+from rankloop.service.application.backup import back_up, migrate_log, restore
 from rankloop.service.application.rebuild import replay_log
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import log_at, open_store
@@ -125,17 +128,42 @@ def test_a_database_is_backed_up_by_its_own_tools(tmp_path: Path) -> None:
         back_up("postgresql://nowhere/none", tmp_path / "backup")
 
 
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as left:
+        main(list(arguments))
+    told = capsys.readouterr()
+    return int(left.value.code or 0), told.out + told.err
+
+
+def test_a_log_is_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_store(Settings(data=tmp_path)).close()
+    for place in (tmp_path, tmp_path / FILE_NAME):
+        assert run(capsys, "migrate", str(place)) == (0, "the log has version 1: it is up to date\n")
+    code, said = run(capsys, "migrate", str(tmp_path), "--dry-run", "--json")
+    assert (code, json.loads(said)) == (0, {"version": 1, "current": 1, "migrated": False})
+    (tmp_path / FILE_NAME).rename(tmp_path / "copy")
+    with pytest.raises(InvalidInput, match="another file"):
+        migrate_log(str(tmp_path / "copy"))
+
+
+def test_a_database_says_its_version(postgres: Callable[[], str]) -> None:
+    address = postgres()
+    with pytest.raises(InvalidInput, match="not the log"):
+        migrate_log(address, dry_run=True)
+    open_store(Settings(store=address)).close()
+    assert migrate_log(address) == 1
+
+
 def test_a_newer_log_is_refused(tmp_path: Path) -> None:
     open_store(Settings(data=tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    for call in (lambda: back_up(str(tmp_path), tmp_path / "copy"), lambda: open_store(Settings(data=tmp_path))):
+    for call in (lambda: migrate_log(str(tmp_path)), lambda: open_store(Settings(data=tmp_path))):
         with pytest.raises(Conflict, match="version 99"):
             call()
 
 
 def test_another_file_is_no_log(tmp_path: Path) -> None:
-    for write in (lambda file: file.write_text("nothing of the kind"), lambda file: file.write_bytes(b"")):
-        write(tmp_path / FILE_NAME)
-        with pytest.raises(InvalidInput, match="not the log"):
-            back_up(str(tmp_path), tmp_path / "copy")
+    (tmp_path / FILE_NAME).write_text("nothing of the kind")
+    with pytest.raises(InvalidInput, match="not the log"):
+        back_up(str(tmp_path), tmp_path / "copy")

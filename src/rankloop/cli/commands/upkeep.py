@@ -1,4 +1,4 @@
-"""`rankloop backup`, `restore`, `replay`, `rollback` and `user`: maintain log and states of a service."""
+"""`rankloop backup`, `restore`, `migrate`, `replay`, `rollback` and `user`: maintain log and states of a service."""
 
 import os
 from datetime import UTC, datetime
@@ -49,6 +49,26 @@ def restore(
 
     contents = restore_backup(backup, to)
     show(as_json, contents._asdict(), [f"{to} has {_sizes_of(contents)}"])
+
+
+@command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
+def migrate(
+    log: Log,
+    dry_run: Annotated[bool, option("--dry-run", "Only print the version of the log.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Upgrade the log of an earlier version of rankloop.
+
+    `rankloop serve` does the same when it starts. Make a backup: an older version cannot read the upgraded log.
+    """
+    from rankloop.service.application.backup import migrate_log
+    from rankloop.service.stores.base import LOG_VERSION
+
+    version = migrate_log(log, dry_run)
+    answer = {"version": version, "current": LOG_VERSION, "migrated": version < LOG_VERSION and not dry_run}
+    verdict = f"{'can be' if dry_run else 'was'} migrated to version {LOG_VERSION}"
+    verdict = "is up to date" if version == LOG_VERSION else verdict
+    show(as_json, answer, [f"the log has version {version}: it {verdict}"])
 
 
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")

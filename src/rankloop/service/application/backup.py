@@ -12,8 +12,9 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import NamedTuple
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.service.settings import Settings
 from rankloop.service.stores.base import check_version
-from rankloop.service.stores.open import POSTGRES_SCHEMES, log_at
+from rankloop.service.stores.open import POSTGRES_SCHEMES, log_at, open_store
 from rankloop.service.stores.sqlite import FILE_NAME, acquire_file_lock, connect, migrate
 
 COMPRESSION_LEVEL = 1  # of gzip: the quickest
@@ -42,7 +43,7 @@ def back_up(where: str, file: Path) -> LogContents:
     if file.exists():
         raise Conflict(f"{file} exists already; give the backup another name")
     with log_at(where) as log:
-        check_version(log.rows("PRAGMA user_version")[0][0])
+        check_version(log.version())
         file.parent.mkdir(parents=True, exist_ok=True)
         with _new_file(file) as temporary, TemporaryDirectory(prefix=".rankloop-", dir=file.parent) as folder:
             copy = Path(folder) / FILE_NAME
@@ -96,3 +97,26 @@ def restore(file: Path, folder: Path) -> LogContents:
         copy.unlink(missing_ok=True)
         os.close(lock)
     return contents
+
+
+def migrate_log(where: str, dry_run: bool = False) -> int:
+    """Upgrade a log as `rankloop serve` does when it starts; return the version that it had.
+
+    Args:
+      where: The folder, the file or the address of the log.
+      dry_run: Only read its version.
+
+    Raises:
+      Conflict: If a newer rankloop wrote the log.
+      InvalidInput: If it is not the log of a service.
+    """
+    with log_at(where) as log:
+        version = log.version()
+    check_version(version)
+    if not dry_run:
+        is_database = where.startswith(POSTGRES_SCHEMES)
+        folder = Path(where) if Path(where).is_dir() else Path(where).parent
+        if not is_database and not Path(where).is_dir() and Path(where).name != FILE_NAME:
+            raise InvalidInput(f"a service reads {folder / FILE_NAME}; {where} is another file")
+        open_store(Settings(store=where) if is_database else Settings(data=folder)).close()
+    return version

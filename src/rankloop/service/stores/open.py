@@ -36,6 +36,11 @@ class ReadOnlyLog(ReadableLog):
         """Return the rows of a query; `log_at` translates errors."""
         return list(self.connection.execute(query, tuple(values)).fetchall())
 
+    def version(self) -> int:
+        """Return the number of migrations that the log has been through."""
+        self.rows("SELECT 1 FROM rankloop_events LIMIT 1")
+        return int(self.rows("PRAGMA user_version")[0][0])
+
 
 @contextmanager
 def log_at(where: str) -> Iterator[ReadOnlyLog]:
@@ -67,6 +72,10 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
             """Return the rows of a query whose places for values are question marks."""
             return super().rows(query.replace("?", "%s"), values)
+
+        def version(self) -> int:
+            """Return the version of the tables."""
+            return int(self.rows("SELECT max(version) FROM rankloop_version")[0][0])
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
