@@ -3,6 +3,7 @@
 import numpy as np
 
 import rankloop.training.risks.base  # noqa: F401  (declares the category)
+from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 
@@ -23,6 +24,21 @@ class LeastSquares:
             return 0.5 * float((gap * gap).sum()), gap
 
 
+@kernel
+def _logistic_of_items(scores: Floats, weights: Floats) -> tuple[float, Floats]:
+    """Return Σ weight · ln(1 + exp(∓score)), − for clicked items and + for others, and its gradient."""
+    value, grad = 0.0, np.empty(len(scores))
+    for i in range(len(scores)):
+        clicked = weights[i] > 0.0
+        weight = weights[i] if clicked else 1.0
+        wrong = -scores[i] if clicked else scores[i]  # the higher, the less likely is the observation
+        likelier = 1.0 / (1.0 + np.exp(-abs(wrong)))  # the probability of the likelier of click and no click
+        value += weight * (max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong))))
+        slope = weight * (likelier if wrong > 0.0 else 1.0 - likelier)
+        grad[i] = -slope if clicked else slope
+    return value, grad
+
+
 @register("clicked_items", category="risk")
 class ClickRegressionRisk:
     """Click regression: the logistic loss of P(click) = σ(score), item by item; a click of weight v counts v times.
@@ -31,7 +47,4 @@ class ClickRegressionRisk:
     """
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        weights, odds = np.where(relevance > 0.0, relevance, 1.0), np.where(relevance > 0.0, scores, -scores)
-        with np.errstate(over="ignore"):  # of an item whose observation is sure: its slope is 0
-            slopes = weights / (1.0 + np.exp(odds))
-        return float((weights * np.logaddexp(0.0, -odds)).sum()), np.where(relevance > 0.0, -slopes, slopes)
+        return _logistic_of_items(scores, relevance)
