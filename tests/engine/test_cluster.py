@@ -21,7 +21,8 @@ from rankloop.core.errors import InvalidInput  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
 from rankloop.engine.base import over_pieces  # noqa: E402
-from rankloop.evaluation import evaluate_on_lists  # noqa: E402
+from rankloop.evaluation.off_policy.ranking_log import AskedRanker  # noqa: E402
+from rankloop.evaluation.propensity_evaluation import report_of_rows  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import parse_spec  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
@@ -116,7 +117,7 @@ def test_a_log_is_judged_alike_here_and_on_a_cluster_that_loses_a_worker(two_nod
     lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(600)]
     session = train_with_schema(lists[:50], SCHEMA, passes=1).session
     here, there = (
-        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine) for engine in (Here(), Cluster())
+        report_of_rows(AskedRanker(session, SCHEMA).rows(lists, engine), "mine") for engine in (Here(), Cluster())
     )
     assert there == here
     mark = tmp_path / "died"

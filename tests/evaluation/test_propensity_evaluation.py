@@ -20,10 +20,10 @@ from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Problem, Query, Reward
 from rankloop.engine import Here, Threads
-from rankloop.evaluation import ChoiceLog, evaluate_on_lists
+from rankloop.evaluation import ChoiceLog
 from rankloop.evaluation.log_evaluation import evaluate
 from rankloop.evaluation.off_policy.ranking_log import AskedRanker, session_rows
-from rankloop.evaluation.propensity_evaluation import evaluate_policies
+from rankloop.evaluation.propensity_evaluation import evaluate_policies, report_of_rows
 from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.features.encoder import Encoder
 from rankloop.logs.context import Encoding
@@ -38,9 +38,7 @@ def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> 
     session = train_with_schema(lists[:100], SCHEMA, passes=1).session
     watched: list[int] = []
     engines = Here(), Threads(workers=2), Threads(workers=1)
-    reports = [
-        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=one, watch=watched.append) for one in engines
-    ]
+    reports = [report_of_rows(AskedRanker(session, SCHEMA).rows(lists, one, watched.append), "mine") for one in engines]
     assert reports[0] == reports[1] == reports[2]
     assert watched.count(700) == 3
     encoder = Encoder(SCHEMA)
@@ -58,7 +56,7 @@ def test_a_fault_names_its_row_whichever_piece_it_is_in(engine) -> None:
     session = train_with_schema(lists[:20], SCHEMA, passes=1).session
     lists[270] = lists[270]._replace(log_propensity=float("nan"))
     with pytest.raises(InvalidInput, match="row 270: the propensity is missing"):
-        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine)
+        report_of_rows(AskedRanker(session, SCHEMA).rows(lists, engine), "mine")
 
 
 CAMPAIGN = LoggedCampaign(domain="hotel", n_context=4, informative=4, taste=1.5)

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rankloop.cli import main
-from rankloop.evaluation import evaluate_target
+from rankloop.evaluation.propensity_evaluation import report_of_rows
 from rankloop.evaluation.report import PER_PAGE, PER_ROW
 from rankloop.logs.choice_log import ChoiceLog
 
@@ -39,7 +39,7 @@ def test_no_bound_is_drawn_where_the_log_cannot_tell(tmp_path: Path, monkeypatch
 
 def test_rankings_are_counted_in_pages(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(HEADER + "a,1,0.5,0.6\nb,0,0.5,0.4\n" * 5)
-    judged = evaluate_target(ChoiceLog(tmp_path / "log.csv"), "snips")
+    judged = report_of_rows(ChoiceLog(tmp_path / "log.csv").rows(), "target", "snips")
     rows, pages = (judged._replace(unit=unit).text("log") for unit in (PER_ROW, PER_PAGE))
     assert "log: 10 rows, 5 rewarded" in rows
     assert "rows count as" in rows

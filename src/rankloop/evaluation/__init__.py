@@ -23,17 +23,11 @@ if TYPE_CHECKING:
     from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
     from rankloop.evaluation.list_pages import ShownPage
     from rankloop.evaluation.log_evaluation import Evaluation, evaluate
-    from rankloop.evaluation.propensity_evaluation import (
-        evaluate_on_lists,
-        evaluate_on_rankings,
-        evaluate_policies,
-        evaluate_target,
-    )
+    from rankloop.evaluation.propensity_evaluation import evaluate_policies
 
 __all__ = ["ChoiceLog", "ChoiceRows", "Estimate", "Evaluation", "ListEstimate", "ListOptions", "Options", "Overlap"]
 __all__ += ["RankingPolicy", "Report", "Scores", "ShownPage"]
-__all__ += ["doubly_robust", "estimate", "evaluate", "evaluate_on_lists", "evaluate_on_rankings", "evaluate_pages"]
-__all__ += ["evaluate_policies", "evaluate_target", "ips"]
+__all__ += ["doubly_robust", "estimate", "evaluate", "evaluate_pages", "evaluate_policies", "ips"]
 __all__ += ["position_probabilities", "prefix_probabilities", "pseudo_inverse", "read_qrels"]
 __all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run", "score_session"]
 __all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "verdict"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -13,20 +13,20 @@ from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.train import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
+from rankloop.core.registry.specs import nearest
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Decision
+from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
-from rankloop.evaluation import propensity_evaluation
-from rankloop.evaluation.estimator_choice import AUTO_ESTIMATOR, EXAMINATION_ESTIMATOR, check_choice, choose_estimator
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage
-from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Options
+from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Method, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, AskedRanker
 from rankloop.evaluation.off_policy.sums import NeverShown
+from rankloop.evaluation.propensity_evaluation import evaluate_policies, report_of_rankings, report_of_rows
 from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
-from rankloop.evaluation.report import Report
+from rankloop.evaluation.report import PER_PAGE, Report
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
 from rankloop.logs.list_log import ListLog, ShownList, feedback_of
@@ -34,6 +34,11 @@ from rankloop.logs.reader import LogKind, read_log
 from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
+AUTO_ESTIMATOR = "auto"
+EXAMINATION_ESTIMATOR = "examination"  # of `list_evaluation`, without propensities
+PROPENSITY_ESTIMATOR = "snips"  # the usual one by propensities
+ESTIMATOR_NAMES = (AUTO_ESTIMATOR, *get_args(Method), *BY_POSITION, EXAMINATION_ESTIMATOR)
+OPTION_NAMES = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
 MAX_WEIGHT = 100.0  # at which estimators by propensity cut, unless given
 PROPENSITY_POSITIONS = 10  # first positions that count by propensity, unless given
 Progress = Callable[[int, int], None]  # finished, of how many
@@ -117,7 +122,10 @@ def evaluate(
     Raises:
       InvalidInput: If the log cannot answer for this model, with what to do.
     """
-    check_choice(estimator, options)
+    if estimator not in ESTIMATOR_NAMES:
+        raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATOR_NAMES[1:])}")
+    if unknown := [name for name in options if name not in OPTION_NAMES]:
+        raise InvalidInput(f"{unknown[0]!r} is no option{nearest(unknown[0], OPTION_NAMES)}")
     of_choices, of_lists = (
         {name: value for name, value in options.items() if name in kind._fields} for kind in (Options, ListOptions)
     )
@@ -128,7 +136,7 @@ def evaluate(
         log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = choose_estimator(log, estimator)
+    method = _usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)
@@ -137,6 +145,15 @@ def evaluate(
         return Evaluation(log.name, _by_examination(log, target, list_options, engine, progress), notes)
     positions = options.get("positions") or PROPENSITY_POSITIONS
     return Evaluation(log.name, _by_propensity(log, target, method, by_propensity, positions, engine, progress), notes)
+
+
+def _usual_estimator(log: ListLog | ChoiceLog) -> str:
+    """Return the estimator for a log: by propensities for single choices, and where a learner took no clicks."""
+    if isinstance(log, ChoiceLog):
+        return PROPENSITY_ESTIMATOR
+    first = None if log.rankings is None else next(log.rankings(), None)
+    is_of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
+    return EXAMINATION_ESTIMATOR if is_of_clicks else PROPENSITY_ESTIMATOR
 
 
 def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:
@@ -177,13 +194,16 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
         (policy, encoding), seed = target.policy, options.seed
         share = 0.5 if method in REWARD_MODEL_METHODS else 0.0
         model = training_rows(log, encoding, seed, share).reward_model() if share else None
-        policies = {target.called: policy}
-
-        def watch(rows: int) -> None:
-            progress(rows, rows)
-
-        return propensity_evaluation.evaluate_policies(
-            log, encoding, policies, method=method, options=options, model=model, seed=seed, share=share, watch=watch
+        return evaluate_policies(
+            log,
+            encoding,
+            {target.called: policy},
+            method=method,
+            options=options,
+            model=model,
+            seed=seed,
+            share=share,
+            watch=lambda rows: progress(rows, rows),
         )
     if target.ranker is not None:
         raise InvalidInput(f"{target.name} ranks items by features; this log is of single ads")
@@ -192,7 +212,7 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
             f"{log.name} has no column of a target policy's probabilities and no policy is named: run `rankloop "
             f"train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
         )
-    return propensity_evaluation.evaluate_target(log, method, options)
+    return report_of_rows(log.rows(), log.columns.target, method, options)
 
 
 def _by_examination(
@@ -233,22 +253,15 @@ def _by_propensity(
             "give the folder of the service instead, in which the states are that drew the rankings"
         )
     _check_fields(log, target)
-    session, name, schema = target.session, target.called, target.schema
-    features = () if log.export is None else log.export.feature_names
+    name, features = target.called, () if log.export is None else log.export.feature_names
+    ranker = AskedRanker(target.session, target.schema)
     try:
         if log.rankings is not None:
-            rankings = log.rankings()
-            return propensity_evaluation.evaluate_on_rankings(
-                session, rankings, name, method, options, positions=positions, feature_names=features, schema=schema
-            )
-
-        def watch(finished: int) -> None:
-            progress(finished, max(finished, log.n_pages))
-
-        pages = _shown_in(log, target)
-        return propensity_evaluation.evaluate_on_lists(
-            session, pages, name, method, options, schema=schema, feature_names=features, engine=engine, watch=watch
-        )
+            rankings = ranker.checked(log.rankings(), lambda entry: entry.query_by(ranker.encoder), name, features)
+            return report_of_rankings(ranker, rankings, name, method, options, positions)
+        pages = ranker.checked(_shown_in(log, target), lambda page: ranker.arrival(page).query, name, features)
+        rows = ranker.rows(pages, engine, lambda finished: progress(finished, max(finished, log.n_pages)))
+        return report_of_rows(rows, name, method, options)._replace(unit=PER_PAGE)
     except NeverShown as error:
         if log.export is None or method in BY_POSITION:
             raise

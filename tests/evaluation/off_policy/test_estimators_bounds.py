@@ -11,7 +11,6 @@ from rankloop.evaluation import (
     Options,
     doubly_robust,
     estimate,
-    evaluate_target,
     ips,
     pseudo_inverse,
     rows_of,
@@ -19,6 +18,7 @@ from rankloop.evaluation import (
 )
 from rankloop.evaluation.off_policy.estimators import _half_width
 from rankloop.evaluation.off_policy.sums import MIN_REWARDS
+from rankloop.evaluation.propensity_evaluation import report_of_rows
 from rankloop.evaluation.report import verdict
 from rankloop.logs.choice_log import ChoiceLog
 
@@ -256,6 +256,6 @@ def test_settings_are_checked_before_the_log_is_read(tmp_path):
         path = tmp_path / "log.csv"
         path.write_text("ad,click,propensity,target\na,1,nothing,0.5\n")
         with pytest.raises(InvalidInput, match=name):
-            evaluate_target(ChoiceLog(path), "clipped_ips", wrong)
+            report_of_rows(ChoiceLog(path).rows(), "new", "clipped_ips", wrong)
     with pytest.raises(InvalidInput, match="limit"):
         estimate([rows_of([1.0], [1.0], [1.0])], "clipped_ips", Options(limit=math.nan))

@@ -14,8 +14,9 @@ import pytest
 from rankloop import Session, build, load, save
 from rankloop.cli import main
 from rankloop.core.types import Problem, Query
-from rankloop.evaluation import evaluate_on_rankings
-from rankloop.evaluation.off_policy.ranking_log import prefix_probabilities
+from rankloop.evaluation.off_policy.estimators import Options
+from rankloop.evaluation.off_policy.ranking_log import AskedRanker, prefix_probabilities
+from rankloop.evaluation.propensity_evaluation import report_of_rankings
 from rankloop.logs.reader import lists_in
 from rankloop.service.application.replayed_rankings import logged_rankings
 from rankloop.service.records import Ranked
@@ -116,7 +117,8 @@ def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytes
         assert found["n"] == answer["n_rows"] == ROUNDS * 4 // 5
         assert found["method"] == method
         assert abs(found["value"] - right) < 4 * found["standard_error"], method
-        report = evaluate_on_rankings(target, logged_rankings(str(log.data), "shop"), "best", method)
+        rankings = logged_rankings(str(log.data), "shop")
+        report = report_of_rankings(AskedRanker(target), rankings, "best", method, Options())
         assert report.estimates["best"].value == found["value"]
     assert lists_in(str(log.data), ranker="shop").export.feature_names == ()
 
