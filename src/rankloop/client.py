@@ -16,9 +16,8 @@ import secrets
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -67,8 +66,7 @@ class Unreachable(RankloopError):
     """No response came in time; the last call may or may not have arrived."""
 
 
-@dataclass(frozen=True)
-class FeedbackReceipt:
+class FeedbackReceipt(NamedTuple):
     """The verdict on feedback: accepted, closed or repeated."""
 
     impression: str
@@ -76,8 +74,7 @@ class FeedbackReceipt:
     state: int
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A call that may be sent again, with the same body and the same idempotency key."""
 
     method: str
@@ -147,8 +144,7 @@ def _explanation_of(response: httpx.Response) -> Explanation:
 
 
 def _receipt_of(response: httpx.Response) -> FeedbackReceipt:
-    impression, verdict, state = _parts(_answer_of(response), ("impression", "verdict", "state"))
-    return FeedbackReceipt(impression, verdict, state)
+    return FeedbackReceipt._make(_parts(_answer_of(response), FeedbackReceipt._fields))
 
 
 def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:

@@ -16,6 +16,7 @@ from rankloop.logs.table_reader import Given
 
 BASE_SCORE = "base score"  # a ranker with a booster computes this feature itself
 NOT_FOUND_STATUS, LATE_STATUS = 404, 410
+PLAIN_TYPES = (str, int, float, list)  # of values that are sent as they are
 
 
 class Ingested(NamedTuple):
@@ -106,7 +107,7 @@ def _send(
     client: Client, ranker: str, shown: ShownList, labels: dict[str, Any], feedback: dict[str, Any], by_schema: bool
 ) -> bool:
     """Send a page and its feedback; return True if the page was new to the service."""
-    convert = _plain_value_of if by_schema else float
+    convert = (lambda value: value if isinstance(value, PLAIN_TYPES) else plain_value(value)) if by_schema else float
     rows = [{name: convert(value) for name, value in row.items() if value is not None} for row in shown.rows]
     logged = client.rank(
         ranker,
@@ -124,7 +125,3 @@ def _send(
             return False
         raise
     return receipt.verdict != "repeated"
-
-
-def _plain_value_of(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | list) else plain_value(value)

@@ -23,11 +23,11 @@ class Rejected(InvalidInput):
 
 @contextmanager
 def rejected_as(field: str) -> Iterator[None]:
-    """Raise `Rejected`, which names this field of the request, for what the block finds to be invalid."""
+    """Raise `Rejected`, which names this field of the request or its `part`, for what the block finds to be invalid."""
     try:
         yield
     except InvalidInput as error:
-        raise Rejected(field, str(error)) from None
+        raise Rejected(".".join(filter(None, (field, getattr(error, "part", "")))), str(error)) from None
 
 
 class UnstableUpdate(RankloopError, ArithmeticError):

@@ -292,18 +292,29 @@ def _parse_json(text: bytes, where: str, line: int) -> Any:
 
 
 def _json_table(path: Path, texts: Sequence[str] = (), encoding: str = "utf-8") -> Any:
-    """Read every object as a row; a column whose values are of several types is one of texts."""
-    pa, records, columns = import_extra("pyarrow"), dict(json_values(path, encoding)), dict[str, Any]()
+    """Read every object as a row."""
+    records = dict(json_values(path, encoding))
     for line, record in records.items():
         if not isinstance(record, dict):
             problem = f"a row is an object of columns, got {json.dumps(record)[:60]}"
             raise InvalidInput(f"{path.name}, line {line}: {problem}")
-    for name in dict.fromkeys(name for record in records.values() for name in record):
-        values = [record.get(name) for record in records.values()]
+    names = dict.fromkeys(name for record in records.values() for name in record)
+    return arrow_table({name: [record.get(name) for record in records.values()] for name in names}, texts)
+
+
+def arrow_table(columns: Mapping[str, Sequence[Any]], texts: Sequence[str] = ()) -> Any:
+    """Return columns as an Arrow table; one whose values are of several types is one of texts.
+
+    Args:
+      columns: The values by column.
+      texts: Further columns that become texts.
+    """
+    pa, arrays = import_extra("pyarrow"), dict[str, Any]()
+    for name, values in columns.items():
         kinds = {_kind(value) for value in values if value is not None}
         as_texts = name in texts or len(kinds) > 1 or kinds == {"huge"}
-        columns[name] = pa.array([_text(value) for value in values] if as_texts else values)
-    return pa.table(columns)
+        arrays[name] = pa.array([_text(value) for value in values] if as_texts else values)
+    return pa.table(arrays)
 
 
 def _kind(value: Any) -> str:

@@ -141,14 +141,9 @@ class Keyring:
     def refresh(self) -> None:
         """Read the file again if it has changed."""
         self.check_at = time.monotonic() + CHECK_SECONDS
-        if self._file is not None and _stamp(self._file) != self._stamp:
-            self.read()
-
-    def read(self) -> None:
-        """Read the file again."""
-        if self._file is None:
+        if self._file is None or (stamp := _stamp(self._file)) == self._stamp:
             return
-        self._stamp = _stamp(self._file)
+        self._stamp = stamp
         try:
             self.grants = self._fixed_grants | grants_in(self._file)
         except InvalidInput as error:

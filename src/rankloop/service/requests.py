@@ -86,9 +86,7 @@ class CreateBody(Strict):
     window: WindowSeconds = 1800.0  # seconds after a ranking in which feedback is accepted
     default_feedback: Literal["none", "not_clicked"] = "none"  # if no feedback came in the window
     snapshot_every: Annotated[int, Meta(ge=1, le=10**9)] = 100  # updates; older snapshots are thinned
-    max_click_weight: ClickWeight = (
-        DEFAULT_MAX_CLICK_WEIGHT  # heavier clicks are refused, heavier outcomes count so much
-    )
+    max_click_weight: ClickWeight = DEFAULT_MAX_CLICK_WEIGHT  # of a click; a heavier outcome counts as much
     outcomes: dict[str, OutcomeBody] = {}  # by name, as in {"purchase": {"weight": 20, "window": "7d"}}
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order

@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from rankloop.adapter import RawValues
 from rankloop.core.errors import InvalidInput
 from rankloop.service.domain.named_values import (
     COMPRESSED_FROM_BYTES,
     ZLIB_FIRST_BYTE,
-    RequestValues,
     logged_values,
+    packed_values,
 )
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Ranked, decode, encode
@@ -211,10 +212,10 @@ ROWS = [
 
 
 def packed(rows: list[Any], context: dict[str, Any]) -> bytes:
-    return RequestValues(rows, context).packed()
+    return packed_values(rows, context)
 
 
-def unpacked(content: bytes, n_items: int) -> RequestValues:
+def unpacked(content: bytes, n_items: int) -> RawValues:
     return logged_values(Ranked("i", ["a"] * n_items, b"", [], values=content))
 
 
@@ -301,7 +302,7 @@ def test_large_values_are_pressed_and_come_back() -> None:
     content = packed(rows, {"query": "q"})
     assert content[:1] == ZLIB_FIRST_BYTE
     assert len(content) < 4_000
-    assert unpacked(content, 200) == (rows, {"query": "q"})
+    assert unpacked(content, 200)[:2] == (rows, {"query": "q"})
 
 
 def test_small_values_are_as_they_were_before() -> None:

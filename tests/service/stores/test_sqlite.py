@@ -141,7 +141,7 @@ def test_bytes_that_a_killed_erasure_left_behind_are_gone_after_the_next_start(t
     store = SqliteStore(before / "rankloop.db", kill)
     secret = Ranked("secret-name", ["0"], bytes(8), [0])
     append(store, entry_of("ranker/a", secret))
-    store._execute_all("ranker/a", [("DELETE FROM rankloop_events WHERE entity = ?", [("ranker/a",)])], True)
+    store._execute_all("ranker/a", [("DELETE FROM rankloop_events WHERE entity = ?", [("ranker/a",)])])
     store.close()
     assert b"secret-name" in (after / "rankloop.db-wal").read_bytes()
     SqliteStore(after / "rankloop.db").close()

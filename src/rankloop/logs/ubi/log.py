@@ -13,7 +13,7 @@ from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 from rankloop.features.kinds import moment_of
 from rankloop.logs.columns import ITEM_NAMES, MORE_ITEM_NAMES, named_like
-from rankloop.logs.table_reader import Given, TableReader, json_values
+from rankloop.logs.table_reader import Given, TableReader, arrow_table, json_values
 
 HIT_FIELDS = (
     "query_response_hit_ids",
@@ -233,17 +233,6 @@ class UbiLog(NamedTuple):
             "notes": self.notes,
         }
 
-    def _table(self, columns: Mapping[str, list[Any]]) -> Any:
-        """Return the columns as an Arrow table; of values of several types, their texts."""
-        pa = import_extra("pyarrow")
-        arrays = {}
-        for name, values in columns.items():
-            try:
-                arrays[name] = pa.array(values)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                arrays[name] = pa.array([None if value is None else str(value) for value in values])
-        return pa.table(arrays)
-
     def save(self, path: Path) -> None:
         """Write a Parquet or CSV file, by its name."""
         if (kind := path.suffix.lower()) not in (".parquet", ".csv"):
@@ -251,9 +240,9 @@ class UbiLog(NamedTuple):
         sink = import_extra("pyarrow").BufferOutputStream()
         if kind == ".csv":
             cells = {name: [_cell(value) for value in values] for name, values in self.columns.items()}
-            import_extra("pyarrow.csv").write_csv(self._table(cells), sink)
+            import_extra("pyarrow.csv").write_csv(arrow_table(cells), sink)
         else:
-            import_extra("pyarrow.parquet").write_table(self._table(self.columns), sink)
+            import_extra("pyarrow.parquet").write_table(arrow_table(self.columns), sink)
         atomic_write(path, sink.getvalue().to_pybytes())
 
 

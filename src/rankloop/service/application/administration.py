@@ -415,8 +415,8 @@ class Administration:
             n_deleted = 0
             if Amendment(store, entity).old_events(end_time):
                 with store.pause_learning(entity, MAX_WAIT_SECONDS):
-                    while n_events := Amendment(store, entity).drop_closed(end_time):
-                        n_deleted += n_events
+                    while changes := (amendment := Amendment(store, entity)).old_events(end_time):
+                        n_deleted += amendment.write(changes, keeps_state=True).events
             return n_deleted
 
         async with self._amending:

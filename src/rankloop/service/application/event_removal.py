@@ -167,18 +167,11 @@ class Amendment:
         self.store.amend(self.entity, rows, self._since, self._snapshots)
         return Removal(0, len(changes), len(self._snapshots))
 
-    def drop_closed(self, end_time: float) -> int:
-        """Delete some events before a time, of impressions that have closed; return their number, 0 if none is left.
-
-        What was learned from them stays. This pauses between events, and neither learning nor new events have to wait.
-        """
-        changes = self.old_events(end_time)
-        if changes:
-            self.write(changes, keeps_state=True)
-        return len(changes)
-
     def old_events(self, end_time: float) -> Changes:
-        """Return the removal of the oldest events before a time, of closed impressions that a restart does not need."""
+        """Return the removal of the oldest events before a time, of closed impressions that a restart does not need.
+
+        Reading and writing pause between events from now on, so that neither learning nor new events have to wait.
+        """
         snapshot, self._is_paced = self.store.snapshot(self.entity), True
         if snapshot is None:
             return {}
@@ -209,7 +202,7 @@ class Amendment:
         """Learn from the events since `prepare`, or again from all if one concerns what was learned already."""
         until = self._until or 0
         is_same = until and {seq: event for seq, event in changes.items() if seq <= until} == self._changes
-        if is_same and not self.store.controls(self.entity, until):
+        if is_same and not self.store.changes(self.entity, until, with_snapshots=True):
             self._events |= {seq: event for seq, event in changes.items() if seq > until}
             self._advance(until, None)
         else:
@@ -221,7 +214,11 @@ class Amendment:
         Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
         Return the event from which on the ranker is learned again.
         """
-        kept = [record for record in self.store.controls(self.entity) if isinstance(record.event, Rebased)]
+        kept = [
+            record
+            for record in self.store.changes(self.entity, with_snapshots=True)
+            if isinstance(record.event, Rebased)
+        ]
         if not kept or kept[-1].seq < since:
             return since
         for record in kept:
@@ -241,7 +238,7 @@ class Amendment:
         self._since = last + 1
         self._advance(self._begin(), last)
         self._events, self._since = dict(changes), AFTER_ALL_EVENTS
-        for record in self.store.controls(self.entity, first):
+        for record in self.store.changes(self.entity, first, with_snapshots=True):
             event = record.event
             if isinstance(event, Snapshotted) and first <= event.state_seq < last:
                 snapshot = self._snapshot_of(event.number)
@@ -257,7 +254,10 @@ class Amendment:
 
     def _begin(self) -> int:
         """Return to the last snapshot before the changes; return the event after which to continue."""
-        rows, events = self.store.snapshots(self.entity), [each.event for each in self.store.controls(self.entity)]
+        rows, events = (
+            self.store.snapshots(self.entity),
+            [each.event for each in self.store.changes(self.entity, with_snapshots=True)],
+        )
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
         self._needed_numbers = targets.union(number for number, _, _ in rows)
         numbers = [number for number, seq, _ in rows if seq < self._since]

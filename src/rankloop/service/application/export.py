@@ -1,7 +1,7 @@
-"""Export of the event log: JSON lines with one event each, Parquet with one row per impression, a bulk file of UBI."""
+"""Export of the event log: JSON lines with one event each, Parquet with one row per impression."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -9,15 +9,12 @@ import msgspec
 
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typed_row
-from rankloop.logs.ubi.bulk import UbiRanking
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_acceptance import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import (
-    Closed,
     Created,
     ExperimentCreated,
-    FeedbackReceived,
     OutcomesReceived,
     Ranked,
     Record,
@@ -147,31 +144,3 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
         "tags": list(ranked.tags.items()) or None,
     }
     return row, ranking
-
-
-def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
-    """Yield a UBI query for each impression, and a UBI event for each item with feedback.
-
-    Args:
-      records: Of a ranker.
-      application: Its name.
-    """
-    shown = dict[str, tuple[Ranked, UbiRanking]]()
-    for record in records:
-        event = record.event
-        if isinstance(event, Ranked):
-            ids = [str(event.ids[i]) for i in event.order]
-            query = UbiRanking(application, event.impression, event.query_id, event.user, event.session, ids)
-            shown.setdefault(event.impression, (event, query))
-            attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
-            yield query.query_lines(event.at or record.at, attributes)
-        elif isinstance(event, FeedbackReceived) and event.impression in shown:
-            (ranked, query), kind = shown[event.impression], event.feedback_kind
-            positions = {item: position for position, item in enumerate(ranked.order)}
-            items = ranked.order[:1] if kind == "reward" else event.items  # a reward belongs to the first item
-            pairs = list(zip(items, event.values or [1.0] * len(items)))
-            if kind in ("clicks", "reward"):
-                pairs = [(item, value) for item, value in pairs if value != 0.0]
-            yield b"".join(query.event_lines(record.at, kind, positions[item], value) for item, value in pairs)
-        if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
-            shown.pop(event.impression, None)

@@ -358,9 +358,10 @@ def _same_request(logged: Ranked, request: QueryRequest) -> Ranked:
         is_same = is_same and (pinned, to_show) == (logged.order[: len(pinned)], sorted(logged.order))
     if is_same and logged.base_model != request.base_model:
         raise Conflict("this Idempotency-Key was used for a base score of another model")
-    if values is not None:  # rows of a catalogue may have changed since
-        rows, context = logged_values(logged) if logged.values else (None, None)
-        is_same = is_same and context == values.context and (request.has_catalogue or rows == values.rows)
+    is_same = is_same and bool(logged.values) == (values is not None)
+    if is_same and values is not None:  # rows of a catalogue may have changed since
+        same = logged_values(logged)
+        is_same = same.context == values.context and (request.has_catalogue or same.rows == values.rows)
     if not is_same:
         raise Conflict("this Idempotency-Key was used for another ranking")
     return logged

@@ -9,7 +9,7 @@ from rankloop.adapter import Id
 from rankloop.core.errors import Rejected, rejected_as
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.service.domain.named_values import RequestValues
+from rankloop.service.domain.named_values import packed_values
 from rankloop.service.records import CatalogueChanged, Record, Values
 
 RowChanges = Mapping[str, Values | None]
@@ -44,7 +44,7 @@ class ItemCatalogue:
         changes = {id: row for id, row in rows.items() if self._rows.get(id) != row}
         changed = {id: row for id, row in changes.items() if row is not None}
         with rejected_as("rows"):
-            RequestValues(list(changed.values()), {}).packed()
+            packed_values(changed.values(), {})
             for schema in schemas:
                 # New encoders, because the event loop uses those of the rankers.
                 readable = [with_fields(row, schema.features.keys()) for row in changed.values()]

@@ -16,7 +16,7 @@ from rankloop.core.types import Clicks, Problem
 from rankloop.core.weight_table import with_columns
 from rankloop.evaluation.ranking.score import NORMALISED_NOTE
 from rankloop.features.encoder import Encoder
-from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
+from rankloop.features.schema import Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
@@ -116,8 +116,10 @@ class RankerConfig(NamedTuple):
         remove = [name for name in body.remove if not _was_removed(name, schema)]
         if not features and not context and not crosses and not remove:
             return None
-        change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
-        return _checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
+        try:
+            return schema.evolved(features=features, context=context, crosses=crosses, remove=remove)
+        except InvalidInput as error:
+            raise Rejected(getattr(error, "part", "schema"), str(error)) from None
 
     def check_new(self, is_copy: bool = False) -> None:
         """Refuse a new ranker whose learner cannot start with its problem.
@@ -151,8 +153,7 @@ class RankerConfig(NamedTuple):
         """Return the values by name that an impression was ranked by."""
         if ranked.schema not in self.encoders:
             raise InvalidInput(f"the impression has version {ranked.schema} of a schema, which this ranker never had")
-        rows, context = logged_values(ranked)
-        return RawValues(rows, context, ranked.at, ranked.schema)
+        return logged_values(ranked)
 
     def notes(self) -> dict[str, Any]:
         """Return the names that a saved file keeps."""
@@ -199,8 +200,8 @@ def config_of(body: CreateBody) -> RankerConfig:
         for name in ("n_features", "feature_names", "context", "n_context"):
             if getattr(plain, name) not in (None, 0):
                 raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
-        schema = _checked_schema(lambda: Schema.from_plain(plain.schema), "problem.schema")
-        schema = with_base_score(schema, given_base)
+        with rejected_as("problem.schema"):
+            schema = with_base_score(Schema.from_plain(plain.schema), given_base)
         sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
         problem = schema.problem(n_items=len(items) or None, **sizes)
         with rejected_as("learner"):
@@ -244,16 +245,6 @@ def config_of(body: CreateBody) -> RankerConfig:
     base = base._replace(booster=booster, model=base.model or booster.hash)
     body = msgspec.structs.replace(body, base=msgspec.structs.replace(given_base, model=base.model))
     return config._replace(body=body, base=base)
-
-
-def _checked_schema(make: Callable[[], Schema], field: str) -> Schema:
-    """Return the schema that `make` builds, or raise `Rejected` with the part that is wrong."""
-    try:
-        return make()
-    except InvalidSchema as error:
-        raise Rejected(f"{field}.{error.part}" if field else error.part, str(error)) from None
-    except InvalidInput as error:
-        raise Rejected(field or "schema", str(error)) from None
 
 
 def body_of_file(session: Session, notes: Mapping[str, Any], settings: Mapping[str, Any]) -> CreateBody:

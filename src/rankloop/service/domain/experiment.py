@@ -120,10 +120,8 @@ class ServedExperiment:
         config = ranker.config
         if request.values is None:
             return ranker.serving.predict(config.base.with_score(request).query)
-        rows, encoder = (
-            config.base.with_values(request.values.rows, request.query.id),
-            config.encoders[max(config.encoders)],
-        )
+        rows = config.base.with_values(request.values.rows, request.query.id)
+        encoder = config.encoders[max(config.encoders)]
         features, context = encoder.schema.features.keys(), encoder.schema.context.keys()
         encoded = encoder.rows(
             [request.ids[i] for i in candidates],

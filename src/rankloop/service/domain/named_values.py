@@ -1,8 +1,8 @@
 """Values by field name, and their encoding in the log."""
 
 import zlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -15,34 +15,33 @@ BIG_INTEGER_CODE = 1  # of an integer of more than 64 bits, as a MessagePack ext
 ZLIB_FIRST_BYTE = b"\x78"  # no MessagePack list begins with it
 
 
-class RequestValues(NamedTuple):
-    """The values of a request by field name: one row per item, and the context."""
+def packed_values(rows: Iterable[Values], context: Values) -> bytes:
+    """Encode the values of a request by field name; the names are written once.
 
-    rows: list[Values]
-    context: Values
+    Args:
+      rows: One per item.
+      context: Of the request.
+    """
+    numbers: dict[str, int] = {}
+    listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in rows]
+    content = [list(numbers), listed if numbers else [], dict(context)]
+    try:
+        encoded = msgspec.msgpack.encode(content)
+    except OverflowError:
+        encoded = msgspec.msgpack.encode(_with_big_integers(content))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"items: a value cannot be written to the log: {error}") from None
+    return encoded if len(encoded) < COMPRESSED_FROM_BYTES else zlib.compress(encoded, 1)
 
-    def packed(self) -> bytes:
-        """Encode the values; field names are written once."""
-        numbers: dict[str, int] = {}
-        listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in self.rows]
-        content = [list(numbers), listed if numbers else [], dict(self.context)]
-        try:
-            encoded = msgspec.msgpack.encode(content)
-        except OverflowError:
-            encoded = msgspec.msgpack.encode(_with_big_integers(content))
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"items: a value cannot be written to the log: {error}") from None
-        return encoded if len(encoded) < COMPRESSED_FROM_BYTES else zlib.compress(encoded, 1)
 
-
-def logged_values(ranked: Ranked) -> RequestValues:
+def logged_values(ranked: Ranked) -> RawValues:
     """Return the values that an impression was ranked by; rows that are all empty are not in the log."""
     content = ranked.values
     if content[:1] == ZLIB_FIRST_BYTE:
         content = zlib.decompress(content)
     names, listed, context = msgspec.msgpack.decode(content, ext_hook=lambda code, data: int(bytes(data), 16))
     rows: list[Values] = [{names[number]: value for number, value in row.items()} for row in listed]
-    return RequestValues(rows or [{} for _ in ranked.ids], context)
+    return RawValues(rows or [{} for _ in ranked.ids], context, ranked.at, ranked.schema)
 
 
 def add_values(ranked: Ranked, values: RawValues | None) -> None:
@@ -53,7 +52,7 @@ def add_values(ranked: Ranked, values: RawValues | None) -> None:
       values: None for plain numbers.
     """
     if values is not None:
-        ranked.values = RequestValues(values.rows, values.context).packed()
+        ranked.values = packed_values(values.rows, values.context)
         ranked.at, ranked.schema = values.at, values.schema
 
 

@@ -336,11 +336,8 @@ class Consumer:
 
     def snapshot(self) -> Due:
         """Return a snapshot of the current state."""
-        seq, digest, self.snapshot_is_current = (
-            self.projection.seq,
-            "" if self.trainer is None else self.trainer.digest(),
-            True,
-        )
+        seq, digest = self.projection.seq, "" if self.trainer is None else self.trainer.digest()
+        self.snapshot_is_current = True
         snapshot = self.projection.snapshot(self.entity, seq)
         self._written_at_snapshot = self.projection.written
         self.snapshot_bytes = len(snapshot.session or snapshot.projection)

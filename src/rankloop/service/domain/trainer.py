@@ -41,9 +41,8 @@ class Trainer:
         self.config = config
         self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
-            _, generator, _, _ = self.session.snapshot()
             state = as_robust(self.session.state, loads(start).state)
-            self.session.restore(config.fitted(state), generator, 0, 0)
+            self.session.restore(config.fitted(state), self.session.generator, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
@@ -51,8 +50,7 @@ class Trainer:
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
         """Continue from a snapshot."""
-        state, generator, learned, refused = session.snapshot()
-        self.session.restore(state, generator, learned, refused)
+        self.session.restore(*session.snapshot())
         self.number, self.rejected = number, rejected
 
     def roll_back(self, number: int) -> None:

@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
             return
         handlers: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
         keyring = self.app.state.settings.keyring
-        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda sig, frame: keyring.read())
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda sig, frame: keyring.refresh())
         try:
             yield
         finally:

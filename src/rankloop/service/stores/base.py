@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.service.records import Deleted, LogEntry, LogRow, Record, RolledBack, Snapshot, decode
@@ -88,7 +88,7 @@ class Transaction(Protocol):
 class ReadableLog(ABC):
     """The reading half of a store. `read` and `last` return what is final: no event can come before it any more."""
 
-    last_query: ClassVar[str] = "SELECT coalesce(max(seq), 0) FROM rankloop_events"
+    last_query = "SELECT coalesce(max(seq), 0) FROM rankloop_events"
 
     @abstractmethod
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -122,13 +122,10 @@ class ReadableLog(ABC):
         """Return the number of the newest final event."""
         return int(self.rows(self.last_query)[0][0])
 
-    def changes(self, entity: str, after: int = 0) -> list[Record]:
+    def changes(self, entity: str, after: int = 0, with_snapshots: bool = False) -> list[Record]:
         """Return the events of an entity that belong to no impression: its configuration follows from them."""
-        return self._records("entity = ? AND impression IS NULL AND kind <> 'snapshotted' AND seq > ?", [entity, after])
-
-    def controls(self, entity: str, after: int = 0) -> list[Record]:
-        """Return all events of an entity that belong to no impression: its changes and its snapshots."""
-        return self._records("entity = ? AND impression IS NULL AND seq > ?", [entity, after])
+        kinds = "" if with_snapshots else " AND kind <> 'snapshotted'"
+        return self._records(f"entity = ? AND impression IS NULL{kinds} AND seq > ?", [entity, after])
 
     def first_records(self) -> list[Record]:
         """Return the first event of every entity."""
@@ -238,16 +235,15 @@ class Store(ReadableLog):
         """Release files and connections."""
 
     @abstractmethod
-    def _execute_all(self, entity: str, statements: Sequence[Statement], overwrite: bool) -> None:
-        """Run statements in one transaction while no other one changes the entity."""
+    def _execute_all(self, entity: str, statements: Sequence[Statement]) -> None:
+        """Run statements in one transaction while no other one changes the entity; deleted rows are overwritten."""
 
     def erase(self, entity: str, end_seq: int) -> None:
         """Delete all rows of an entity before an event: events, snapshots and states."""
         columns = {"events": "seq", "snapshots": "state_seq"}
         columns |= {"published": "seq"} if self.shared else {}
         delete = "DELETE FROM rankloop_{} WHERE entity = ? AND {} < ?"
-        statements = [(delete.format(table, column), [(entity, end_seq)]) for table, column in columns.items()]
-        self._execute_all(entity, statements, overwrite=True)
+        self._execute_all(entity, [(delete.format(*each), [(entity, end_seq)]) for each in columns.items()])
 
     def amend(
         self,
@@ -277,7 +273,7 @@ class Store(ReadableLog):
         ]
         if self.shared:
             statements.append(("DELETE FROM rankloop_published WHERE entity = ?", [(entity,)]))
-        self._execute_all(entity, statements, overwrite=True)
+        self._execute_all(entity, statements)
 
 
 class Lease(NamedTuple):

@@ -27,19 +27,19 @@ def open_store(settings: Settings) -> Store:
 
 
 class ReadOnlyLog(ReadableLog):
-    """A log that is only read."""
+    """A log that is only read; `mark` is the placeholder for a value in a query of its database."""
 
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
+    def __init__(self, connection: Any, mark: str = "?", version_query: str = "PRAGMA user_version") -> None:
+        self.connection, self._mark, self._version_query = connection, mark, version_query
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query; `log_at` translates errors."""
-        return list(self.connection.execute(query, tuple(values)).fetchall())
+        return list(self.connection.execute(query.replace("?", self._mark), tuple(values)).fetchall())
 
     def version(self) -> int:
         """Return the number of migrations that the log has been through."""
         self.rows("SELECT 1 FROM rankloop_events LIMIT 1")
-        return int(self.rows("PRAGMA user_version")[0][0])
+        return int(self.rows(self._version_query)[0][0])
 
 
 @contextmanager
@@ -66,20 +66,11 @@ def _postgres_log(address: str) -> Iterator[ReadOnlyLog]:
 
     from rankloop.service.stores.postgres import SELECT_LAST
 
-    class PostgresLog(ReadOnlyLog):
-        last_query = SELECT_LAST
-
-        def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-            """Return the rows of a query whose places for values are question marks."""
-            return super().rows(query.replace("?", "%s"), values)
-
-        def version(self) -> int:
-            """Return the version of the tables."""
-            return int(self.rows("SELECT max(version) FROM rankloop_version")[0][0])
-
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
-            yield PostgresLog(connection)
+            log = ReadOnlyLog(connection, "%s", "SELECT max(version) FROM rankloop_version")
+            log.last_query = SELECT_LAST
+            yield log
     except psycopg.errors.UndefinedTable:
         raise InvalidInput("this PostgreSQL database is not the log of a rankloop service") from None
     except psycopg.Error as error:

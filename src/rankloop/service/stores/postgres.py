@@ -313,12 +313,8 @@ class PostgresStore(base.Store):
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query, on the connection of the calling thread."""
         purpose = "learn" if current_thread().name.startswith("learn") else "read"  # learning waits for no export
-        with self._read_locks[purpose]:
-            try:
-                return self._connections.to(purpose).execute(_with_percent_marks(query), values).fetchall()
-            except psycopg.Error as error:
-                self._connections.drop(purpose)
-                raise Unavailable(f"the log cannot be read now ({error}); try again") from error
+        with self._read_locks[purpose], self._connection(purpose, "the log cannot be read now") as connection:
+            return connection.execute(_with_percent_marks(query), values).fetchall()
 
     def records_of_impression(self, entity: str, impression: str) -> list[Record]:
         """Return the events of one impression; PostgreSQL texts have no zero bytes."""
@@ -398,8 +394,8 @@ class PostgresStore(base.Store):
         """Close all connections."""
         self._connections.close()
 
-    def _execute_all(self, entity: str, statements: Sequence[base.Statement], overwrite: bool = False) -> None:
-        # Deleted rows are overwritten by the server's vacuum, whatever `overwrite` says.
+    def _execute_all(self, entity: str, statements: Sequence[base.Statement]) -> None:
+        # Deleted rows are overwritten by the server's vacuum.
         failure = "the log cannot be changed now"
         with self._change_lock, self._connection("amend", failure) as connection, connection.transaction():
             connection.execute(LOCK_KEYS, [[_lock_key(self.schema, entity)]])
@@ -414,7 +410,7 @@ class PostgresStore(base.Store):
             yield self._connections.to(purpose)
         except psycopg.Error as error:
             self._connections.drop(purpose)
-            raise Unavailable(f"{failure} ({error})") from error
+            raise Unavailable(f"{failure} ({error}); try again") from error
 
 
 def _with_percent_marks(query: str) -> str:

@@ -269,24 +269,22 @@ class SqliteStore(base.Store):
             except sqlite3.Error as error:
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def _execute_all(self, entity: str, statements: Sequence[base.Statement], overwrite: bool) -> None:
+    def _execute_all(self, entity: str, statements: Sequence[base.Statement]) -> None:
         with _raise_unavailable(), closing(connect(self.path)) as connection:
-            if overwrite:
-                connection.execute("PRAGMA secure_delete = ON")  # zeros instead of the deleted bytes
+            connection.execute("PRAGMA secure_delete = ON")  # zeros instead of the deleted bytes
             connection.execute("BEGIN IMMEDIATE")
             for query, values in statements:
                 connection.executemany(query, values)
             self._on_step("amend")
             connection.execute("COMMIT")
             self._on_step("amended")
-            if overwrite:
-                self._clear_recent()
-                for _ in range(MAX_TRUNCATE_TRIES):  # the write-ahead file still holds what was deleted
-                    is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                    if not is_busy:  # with another checkpoint
-                        return
-                    time.sleep(CHECKPOINT_SECONDS / 10)
-                raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
+            self._clear_recent()
+            for _ in range(MAX_TRUNCATE_TRIES):  # the write-ahead file still holds what was deleted
+                is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not is_busy:  # with another checkpoint
+                    return
+                time.sleep(CHECKPOINT_SECONDS / 10)
+            raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
 
     def close(self) -> None:
         """Close the file and release its lock."""

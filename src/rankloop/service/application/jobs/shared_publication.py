@@ -130,6 +130,5 @@ def _session(published: PublishedState, config: RankerConfig | None) -> bytes:
     if config is None:
         return b""
     session = Session(config.learner, config.problem, config.body.seed)
-    _, generator, _, _ = session.snapshot()
-    session.restore(published.state, generator, published.learned, published.refused)
+    session.restore(published.state, session.generator, published.learned, published.refused)
     return dumps(session, config.schema_notes())
