@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from rankloop.service.requests import FeedbackBody, RankBody
+from rankloop.service.request_bodies import FeedbackBody, RankBody
 
 app = FastAPI()
 WEIGHTS = np.linspace(-1.0, 1.0, 20)

@@ -17,7 +17,7 @@ from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
 from rankloop.service.records import Created, FeedbackReceived
-from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody
+from rankloop.service.request_bodies import CreateBody, Item, ProblemBody, RankBody
 from rankloop.service.stores.sqlite import SqliteStore
 
 N_ITEMS, N_FEATURES = 50, 20

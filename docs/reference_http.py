@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from rankloop.service import requests
+from rankloop.service import request_bodies
 from rankloop.service.http.app import make_app
 from rankloop.service.settings import Settings
 
@@ -235,10 +235,10 @@ def _schema(name: str, schema: Mapping[str, Any]) -> str:
 
 def field_comments(name: str) -> dict[str, str]:
     """Return the comments behind the fields of a body or response, inherited ones included."""
-    cls = getattr(requests, name, None)
+    cls = getattr(request_bodies, name, None)
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]) if cls else ():
-        if base.__module__ == requests.__name__:
+        if base.__module__ == request_bodies.__name__:
             source = inspect.getsource(base)
             comments |= dict(re.findall(r"^    (\w+): [^#\n]*?  # (.*)$", source, re.MULTILINE))
     return {field: text.replace("|", "\\|") for field, text in comments.items()}

@@ -20,7 +20,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.logs.reader import lists_in
 from rankloop.rules import AtMost, Boost, Rules, Spread
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.application.replayed_rankings import logged_rankings
+from rankloop.service.application.service_log_reader import logged_rankings
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, feed, rank, report, running
 

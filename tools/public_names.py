@@ -18,7 +18,7 @@ import rankloop
 from rankloop.cli.app import app
 from rankloop.cli.main import import_commands
 from rankloop.core.registry import catalogue, entries
-from rankloop.service import requests
+from rankloop.service import request_bodies
 from rankloop.service.http.app import make_app
 from rankloop.service.settings import Settings
 
@@ -83,7 +83,7 @@ def http() -> Iterator[str]:
     paths = make_app(Settings(data=Path("never-opened"))).openapi()["paths"]
     for path, methods in sorted(paths.items()):
         yield from (f"http {method.upper()} {path}" for method in sorted(methods))
-    for name, body in sorted(vars(requests).items()):
+    for name, body in sorted(vars(request_bodies).items()):
         if isinstance(body, type) and issubclass(body, msgspec.Struct) and body.__struct_fields__:
             yield f"field {name}: {' '.join(body.__struct_encode_fields__)}"
 

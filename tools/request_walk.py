@@ -26,7 +26,7 @@ from unittest import mock
 import uvicorn
 
 import rankloop
-from rankloop.service.application import learning
+from rankloop.service.application import learner_worker
 from rankloop.service.http.server import Server, make_server
 from rankloop.service.settings import Settings
 
@@ -38,9 +38,9 @@ SETTLE_SECONDS = 0.2  # for threads to finish what an answer has caused
 NEVER_SECONDS = 3600.0
 N_TRIES = 4  # of which the shortest counts: a busy machine cuts a request into more pieces
 BY_THE_CLOCK = (
-    (learning, "BUSY_SECONDS"),
-    (learning, "IDLE_SECONDS"),
-    (learning, "WAITER_CHECK_SECONDS"),
+    (learner_worker, "BUSY_SECONDS"),
+    (learner_worker, "IDLE_SECONDS"),
+    (learner_worker, "WAITER_CHECK_SECONDS"),
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput
-from rankloop.core.serialisation import decision_from_plain, decision_to_plain
+from rankloop.core.plain_values import decision_from_plain, decision_to_plain
 from rankloop.core.types import Decision, Floats, Query, finite_floats
 
 

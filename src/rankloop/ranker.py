@@ -15,15 +15,15 @@ from rankloop.adapter import Id, QueryRequest, RawValues, plain_ids
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation
 from rankloop.core.learner import Robust, from_layers
+from rankloop.core.plain_values import check_finite_receipt, check_learns_from_other_pages, receipt_type, with_receipt
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
-from rankloop.core.serialisation import check_finite_receipt, check_learns_from_other_pages, receipt_type, with_receipt
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.core.weight_table import with_columns
 from rankloop.features import explanation
-from rankloop.features.counters import ClickCounters
+from rankloop.features.click_counters import ClickCounters
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression

@@ -17,7 +17,7 @@ from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox, ranked_search
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.ranked_search import DAY_SECONDS, SearchResults
-from rankloop.service.application import learning
+from rankloop.service.application import learner_worker
 from rankloop.service.errors import LateFeedback, TooMany
 from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
@@ -55,13 +55,13 @@ def assert_replays(box: SearchBox) -> None:
 
 
 def test_the_next_search_goes_by_what_was_learned(box: SearchBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    applied = learning._apply_and_publish
+    applied = learner_worker._apply_and_publish
 
     def later(work: Any) -> Any:
         time.sleep(2.2)  # as on a machine that has to compile first: longer than an answer over HTTP waits
         return applied(work)
 
-    monkeypatch.setattr(learning, "_apply_and_publish", later)
+    monkeypatch.setattr(learner_worker, "_apply_and_publish", later)
     box.learn(box.search("boat"), clicks=["knots.md"])
     assert box.predict("boat").state == 1
 

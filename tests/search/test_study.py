@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.core.serialisation import from_plain
+from rankloop.core.plain_values import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import SearchOptions, SearchResults

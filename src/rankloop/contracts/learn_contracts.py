@@ -13,9 +13,9 @@ from rankloop.contracts import cases
 from rankloop.contracts.cases import Case, ContractViolation, contract, require
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
+from rankloop.core.plain_values import decision_from_plain, decision_to_plain
 from rankloop.core.registry import build, spec_of
 from rankloop.core.saved_session import load, save
-from rankloop.core.serialisation import decision_from_plain, decision_to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Preferred, Relevances, Reward
 

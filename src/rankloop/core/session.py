@@ -10,8 +10,8 @@ from rankloop.core import types
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import is_permutation, kernel
 from rankloop.core.learner import HIGH, LOW, Robust, RobustState, from_layers, layers_of
+from rankloop.core.plain_values import receipt_type
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances, Rows
 
 FEEDBACK_FAULTS = (

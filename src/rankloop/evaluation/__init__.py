@@ -11,8 +11,8 @@ from rankloop.evaluation.off_policy.ranking_log import (
     session_rows,
     shown_parts,
 )
+from rankloop.evaluation.off_policy.running_sums import Overlap
 from rankloop.evaluation.off_policy.slates import pseudo_inverse, slate_weight
-from rankloop.evaluation.off_policy.sums import Overlap
 from rankloop.evaluation.ranking.score import Scores, score_model, score_rankings, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 from rankloop.evaluation.report import Report, verdict

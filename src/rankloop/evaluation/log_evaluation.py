@@ -23,7 +23,7 @@ from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
 from rankloop.evaluation.list_pages import ShownPage
 from rankloop.evaluation.off_policy.estimators import REWARD_MODEL_METHODS, Method, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, LOCAL_ENGINE, AskedRanker
-from rankloop.evaluation.off_policy.sums import NeverShown
+from rankloop.evaluation.off_policy.running_sums import NeverShown
 from rankloop.evaluation.propensity_evaluation import evaluate_policies, report_of_rankings, report_of_rows
 from rankloop.evaluation.ranking.score import HELD_OUT_GAIN, load_with_schema
 from rankloop.evaluation.report import PER_PAGE, Report

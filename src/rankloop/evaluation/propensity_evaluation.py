@@ -17,7 +17,7 @@ from rankloop.evaluation.off_policy.ranking_log import (
     Watch,
     ranking_series,
 )
-from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
+from rankloop.evaluation.off_policy.running_sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows
 from rankloop.logs.context import Encoding

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
-from rankloop.evaluation.off_policy.sums import MIN_REWARDS, Sums
+from rankloop.evaluation.off_policy.running_sums import MIN_REWARDS, Sums
 
 CURRENT, UNIFORM = "current", "ads at random"
 MAX_TIMES = 100  # nobody waits for a log so many times as long

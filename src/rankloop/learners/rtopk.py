@@ -12,9 +12,9 @@ from rankloop.core.checks import PositiveCount
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL_POSITIONS, kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
+from rankloop.core.plain_values import receipt_type
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.registry import Examples, register
-from rankloop.core.serialisation import receipt_type
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared import fixed_set
 from rankloop.learners.ftpl import FTPL

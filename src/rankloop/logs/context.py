@@ -14,7 +14,7 @@ from rankloop.adapter import named_row
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.outcomes import Outcomes
+from rankloop.logs.outcome_columns import Outcomes
 
 if TYPE_CHECKING:
     from rankloop.logs.choice_log import LogPiece

@@ -13,7 +13,7 @@ from rankloop.core.types import Floats
 from rankloop.logs.columns import NO_FEATURES, learned_from, numbers_in
 from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
-from rankloop.logs.outcomes import outcomes_of, outcomes_said
+from rankloop.logs.outcome_columns import outcomes_of, outcomes_said
 
 EMPTY_CELL_ADVICE = (
     ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"

@@ -24,7 +24,7 @@ from rankloop.logs.table_reader import Given, TableReader
 LogKind = Literal["auto", "lists", "choices"]
 POSTGRES_PREFIXES = ("postgres://", "postgresql://")
 # The layer above that reads the folder or the database of a service; imported only when one is read.
-SERVICE_READER = "rankloop.service.application.replayed_rankings"
+SERVICE_READER = "rankloop.service.application.service_log_reader"
 
 
 def read_log(

@@ -14,7 +14,7 @@ from rankloop.features.words import words_of
 from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
-from rankloop.logs.outcomes import outcomes_of
+from rankloop.logs.outcome_columns import outcomes_of
 
 ID_WORDS = re.compile(r"(^|_)(sku|asin|ean|gtin|isbn|product|doc|document|item|article|user|visitor|customer)$")
 YES_NO = frozenset(["yes", "no", "true", "false", "0", "1"])

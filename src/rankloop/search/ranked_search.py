@@ -24,7 +24,7 @@ from rankloop.service.application.administration import MAX_WAIT_SECONDS
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_ranker import query_request
 from rankloop.service.errors import TooMany
-from rankloop.service.requests import (
+from rankloop.service.request_bodies import (
     BaseBody,
     CreateBody,
     FeedbackBody,

@@ -30,7 +30,7 @@ from rankloop.service.application.reports import history_of, ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
-from rankloop.service.requests import Strict
+from rankloop.service.request_bodies import Strict
 
 PAGE_FOLDER = Path(__file__).parent / "static"
 OPENSEARCH_DESCRIPTION = """<?xml version="1.0" encoding="UTF-8"?>

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.serialisation import from_plain
+from rankloop.core.plain_values import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.service.domain.feedback_acceptance import closed_impressions

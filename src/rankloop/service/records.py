@@ -10,7 +10,7 @@ import numpy as np
 from rankloop.adapter import Id
 from rankloop.core.types import Floats
 from rankloop.rules import Rules
-from rankloop.service.requests import CreateBody, ExperimentBody
+from rankloop.service.request_bodies import CreateBody, ExperimentBody
 
 IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an impression, and of each item beside its features
 Values = Mapping[str, Any]  # the values of an item or of the context, by field name

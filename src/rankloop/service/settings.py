@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service.keys import Keyring, read_line
+from rankloop.service.api_keys import Keyring, read_line
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 SIZE_LIMITS = ("body", "items", "batch", "rankers", "open_bytes", "state", "connections", "log_days")

@@ -8,7 +8,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import Options, doubly_robust, estimate, ips, rows_of, snips
-from rankloop.evaluation.off_policy.sums import N_GROUPS
+from rankloop.evaluation.off_policy.running_sums import N_GROUPS
 
 CONTEXT = np.array([0.3, 0.7])
 LOGGED = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])

@@ -17,7 +17,7 @@ from rankloop.evaluation import (
     snips,
 )
 from rankloop.evaluation.off_policy.estimators import _half_width
-from rankloop.evaluation.off_policy.sums import MIN_REWARDS
+from rankloop.evaluation.off_policy.running_sums import MIN_REWARDS
 from rankloop.evaluation.propensity_evaluation import report_of_rows
 from rankloop.evaluation.report import verdict
 from rankloop.logs.choice_log import ChoiceLog

@@ -12,7 +12,7 @@ from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, R
 from rankloop.evaluation import RankingPolicy, position_probabilities, prefix_probabilities, shown_parts
 from rankloop.evaluation.off_policy.estimators import Estimate, Options
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_position
-from rankloop.evaluation.off_policy.sums import Sums
+from rankloop.evaluation.off_policy.running_sums import Sums
 from tests.feedback import clicks
 
 N_ITEMS = 4

@@ -20,7 +20,7 @@ from rankloop.core.errors import Conflict, InvalidInput, NotFound, Rejected
 from rankloop.service.application.node import LocalService
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.trainer import digest
-from rankloop.service.requests import BaseBody, CreateBody, Item, ProblemBody, RankBody
+from rankloop.service.request_bodies import BaseBody, CreateBody, Item, ProblemBody, RankBody
 from rankloop.service.settings import Settings
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, learn, rank, report, running, until
 

@@ -16,7 +16,7 @@ from rankloop.core.types import Problem
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.state_size import size_of
-from rankloop.service.requests import BaseBody, CreateBody, ProblemBody, SchemaBody
+from rankloop.service.request_bodies import BaseBody, CreateBody, ProblemBody, SchemaBody
 from tests.service.cases import Location, report, running
 from tests.service.shop import NAMED, SCHEMA, products, visit
 

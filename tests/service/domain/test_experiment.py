@@ -15,7 +15,7 @@ from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.counters import LOST_TO_BASE
 from rankloop.service.domain.projection import Projection
 from rankloop.service.records import Frozen, Record, RolledBack, Snapshotted
-from rankloop.service.requests import CreateBody
+from rankloop.service.request_bodies import CreateBody
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.shop import NAMED, SCHEMA, products, visit
 

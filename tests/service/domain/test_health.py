@@ -18,7 +18,7 @@ from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.health import StateView, clicks_of
 from rankloop.service.domain.trainer import logged_query
 from rankloop.service.records import FeedbackReceived, Ranked
-from rankloop.service.requests import CreateBody, ProblemBody
+from rankloop.service.request_bodies import CreateBody, ProblemBody
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
 from tests.service.shop import NAMED, visit
 

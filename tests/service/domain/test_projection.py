@@ -40,7 +40,7 @@ from rankloop.service.records import (
     Snapshotted,
     decode,
 )
-from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, VariantBody
+from rankloop.service.request_bodies import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, VariantBody
 from tests.service.cases import NAMES, SHOP, Location, running
 
 IDS: list[Id] = ["a", "b", 3, 2**64 - 1]

@@ -18,7 +18,7 @@ from rankloop.service.domain.health import _rank_correlation
 from rankloop.service.domain.rollback import StateList, StateRow
 from rankloop.service.domain.trainer import digest
 from rankloop.service.records import Created, Record, RolledBack
-from rankloop.service.requests import CreateBody, ProblemBody
+from rankloop.service.request_bodies import CreateBody, ProblemBody
 from rankloop.service.stores import base
 from tests.service.cases import SHOP, Location, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, visit

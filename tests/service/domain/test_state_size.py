@@ -25,7 +25,7 @@ from rankloop.core.types import Problem
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.state_size import check_fits, size_of
 from rankloop.service.http import workers
-from rankloop.service.requests import CreateBody, ProblemBody
+from rankloop.service.request_bodies import CreateBody, ProblemBody
 from rankloop.service.settings import Settings, limits_from
 from tests.service.cases import SHOP, Location, items, rank, running
 

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.service.http.endpoints import decode
 from rankloop.service.http.problems import InvalidBody, problem_of
-from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, RankBatch, RankBody
+from rankloop.service.request_bodies import CreateBody, ExperimentBody, FeedbackBody, RankBatch, RankBody
 
 LEARNER = {"learner": "3pr"}
 VARIANTS = {"a": {}, "b": {}}

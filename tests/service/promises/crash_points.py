@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from rankloop.service.application.node import Node
-from rankloop.service.requests import CreateBody, FeedbackBody, Item, OutcomeBody, ProblemBody, RankBody
+from rankloop.service.request_bodies import CreateBody, FeedbackBody, Item, OutcomeBody, ProblemBody, RankBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.postgres import PostgresStore
 from rankloop.service.stores.sqlite import SqliteStore

@@ -14,7 +14,7 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, Frozen
-from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
+from rankloop.service.request_bodies import CreateBody, FeedbackBody, RankBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
 from tests.coroutines import run_coroutine

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rankloop.service import settings as limits
-from rankloop.service.application import learning as learner
+from rankloop.service.application import learner_worker as learner
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.settings import Settings
 from tests.service.cases import Location, feed, inside, report, running, until

@@ -13,7 +13,7 @@ from rankloop import Ranker, evaluate, read_log
 from rankloop.client import Client
 from rankloop.experiments.rehearsal.attraction import RehearsalLog
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.application.replayed_rankings import read_service_log
+from rankloop.service.application.service_log_reader import read_service_log
 from rankloop.service.domain import feedback_acceptance
 from rankloop.service.records import OutcomesReceived
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rankloop.service.application.jobs import shared_publication
-from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
+from rankloop.service.application.learner_worker import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
 from rankloop.service.application.served_ranker import ServedRanker, query_request
 from rankloop.service.domain import projection
@@ -23,7 +23,7 @@ from rankloop.service.domain.configuration import config_of
 from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked, encode
-from rankloop.service.requests import CreateBody, Item, RankBody
+from rankloop.service.request_bodies import CreateBody, Item, RankBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
 from rankloop.service.stores.sqlite import SqliteStore

@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from rankloop.service.application import learning as learner
+from rankloop.service.application import learner_worker as learner
 from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of

@@ -132,7 +132,7 @@ def key(
     (or for RANKLOOP_KEYS); it contains only a hash, from which the key cannot be computed. A running service reads the
     file again when it changes, or at SIGHUP.
     """
-    from rankloop.service.keys import MIN_KEY_LENGTH, Grant, line_of, new_key
+    from rankloop.service.api_keys import MIN_KEY_LENGTH, Grant, line_of, new_key
 
     key_text = new_key() if action == "new" else sys.stdin.readline().strip()
     if len(key_text) < MIN_KEY_LENGTH:

@@ -14,7 +14,16 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, whole_number
-from rankloop.evaluation.off_policy.sums import BOTTOM, RANGE_BOUNDS, REWARD, TOP, Extremes, Overlap, Series, Sums
+from rankloop.evaluation.off_policy.running_sums import (
+    BOTTOM,
+    RANGE_BOUNDS,
+    REWARD,
+    TOP,
+    Extremes,
+    Overlap,
+    Series,
+    Sums,
+)
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]

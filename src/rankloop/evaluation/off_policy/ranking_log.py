@@ -20,8 +20,8 @@ from rankloop.core.types import Rows as SparseRows
 from rankloop.engine import Engine, Here
 from rankloop.engine.base import PIECE_ENTRIES, Piece, over_pieces
 from rankloop.evaluation.off_policy.estimators import SUMMED_METHODS, method_of, series_of
+from rankloop.evaluation.off_policy.running_sums import Series
 from rankloop.evaluation.off_policy.slates import slate_weight
-from rankloop.evaluation.off_policy.sums import Series
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceRows, rows_of

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, rows_in, whole_number
 from rankloop.evaluation.off_policy.estimators import Estimate, Options
-from rankloop.evaluation.off_policy.sums import RANGE_BOUNDS, Series, Sums
+from rankloop.evaluation.off_policy.running_sums import RANGE_BOUNDS, Series, Sums
 
 MAX_ITEMS = 10_000
 

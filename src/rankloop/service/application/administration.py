@@ -14,7 +14,7 @@ from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.rules import Rules
-from rankloop.service import records, requests
+from rankloop.service import records, request_bodies
 from rankloop.service.application.event_removal import Amendment, Changes, Removal, Selection, retract_clicks
 from rankloop.service.application.export import plain_record
 from rankloop.service.application.served_ranker import ServedRanker
@@ -57,7 +57,7 @@ class Administration:
     def _directory(self) -> "Directory":
         return self.node.directory
 
-    async def create(self, name: str, body: requests.CreateBody, start: bytes = b"", source: str = "") -> bool:
+    async def create(self, name: str, body: request_bodies.CreateBody, start: bytes = b"", source: str = "") -> bool:
         """Create a ranker; return whether it is new: the same request again changes nothing.
 
         It continues from the saved session `start`, of which the log names the `source`. A name that is in use with
@@ -93,10 +93,10 @@ class Administration:
         body = configuration.body_of_file(session, notes, settings or {})
         return await self.create(name, body, content, "a file")
 
-    async def create_experiment(self, name: str, body: requests.ExperimentBody) -> bool:
+    async def create_experiment(self, name: str, body: request_bodies.ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""
         directory, entity = self._directory, f"experiment/{name}"
-        declared: dict[str, requests.OutcomeBody] = {}
+        declared: dict[str, request_bodies.OutcomeBody] = {}
         for variant in (body.b, body.a):
             if variant.ranker is not None:
                 declared |= (await directory.find_ranker(variant.ranker)).body.outcomes
@@ -117,7 +117,7 @@ class Administration:
             raise Conflict(f"the ranker {new!r} exists already")
         return await self.create(new, runtime.config.body_now(), start, name)
 
-    async def change_schema(self, name: str, body: requests.SchemaBody) -> None:
+    async def change_schema(self, name: str, body: request_bodies.SchemaBody) -> None:
         """Add fields and crosses to the schema of a ranker, or remove them; the same request again changes nothing."""
         runtime = await self._directory.find_ranker(name)
         for _ in range(MAX_TRIES):
@@ -137,7 +137,7 @@ class Administration:
         if runtime.config.with_rules(rules).rules != runtime.config.rules:
             await self._change(runtime.entity, records.RulesChanged(rules))
 
-    async def put_catalogue(self, name: str, body: requests.CatalogueBody) -> int:
+    async def put_catalogue(self, name: str, body: request_bodies.CatalogueBody) -> int:
         """Change rows of a catalogue; return the number of rows that were added, changed or deleted."""
         entity = f"catalogue/{name}"
         for _ in range(MAX_TRIES):

@@ -10,7 +10,7 @@ from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.feedback_acceptance import CLOSED, MAX_NAME_LENGTH, settle_feedback
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import LogEntry
-from rankloop.service.requests import FeedbackBody, FeedbackResponse
+from rankloop.service.request_bodies import FeedbackBody, FeedbackResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node

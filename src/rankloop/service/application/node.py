@@ -13,9 +13,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
-from rankloop.service.application.learning import Learning
+from rankloop.service.application.learner_worker import Learning
 from rankloop.service.application.served_ranker import Ranking
-from rankloop.service.domain.drift import DriftAlarms
+from rankloop.service.domain.drift_alarm import DriftAlarms
 from rankloop.service.domain.feedback_acceptance import impression_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter

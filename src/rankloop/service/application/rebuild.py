@@ -13,9 +13,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
+from rankloop.service.domain.ab_test import CLICKS, SplitCounts, UserTotals
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.projection import Consumer, Projection
-from rankloop.service.domain.split import CLICKS, SplitCounts, UserTotals
 from rankloop.service.domain.trainer import Trainer, digest
 from rankloop.service.records import Created, Deleted, ExperimentCreated, Rebased, Record, Snapshot, Snapshotted
 from rankloop.service.stores.base import Store

@@ -11,9 +11,9 @@ from rankloop.core.session import Session
 from rankloop.core.statistics import share_interval, sign_p_value
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_ranker import ServedRanker
+from rankloop.service.domain.ab_test import SplitCounts
 from rankloop.service.domain.counters import Counters, OutcomeCounts, published_counts
 from rankloop.service.domain.health import StateView, clicks_of, finite
-from rankloop.service.domain.split import SplitCounts
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.stores.base import Store
 

@@ -14,7 +14,7 @@ from numpy.random import PCG64, Generator
 from rankloop.adapter import INVALID_ID, MAX_NUMBERS_AT_ONCE, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts
-from rankloop.core.serialisation import decision_to_plain, to_plain
+from rankloop.core.plain_values import decision_to_plain, to_plain
 from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
 from rankloop.service.domain.base_score import BASE_SCORE
@@ -29,7 +29,7 @@ from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked, Values
-from rankloop.service.requests import CreateBody, Item, RankBody, RankResponse
+from rankloop.service.request_bodies import CreateBody, Item, RankBody, RankResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node

@@ -15,7 +15,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs.list_log import LOGGED_SCORE, with_logged_score
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Values
-from rankloop.service.requests import BaseBody, CreateBody
+from rankloop.service.request_bodies import BaseBody, CreateBody
 
 if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster

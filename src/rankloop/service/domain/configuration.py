@@ -8,9 +8,9 @@ import msgspec
 from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected, rejected_as
 from rankloop.core.learner import from_layers
+from rankloop.core.plain_values import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
-from rankloop.core.serialisation import receipt_type
 from rankloop.core.session import Session, check_uses_context, with_robust
 from rankloop.core.types import Clicks, Problem
 from rankloop.core.weight_table import with_columns
@@ -24,7 +24,7 @@ from rankloop.rules import Rules
 from rankloop.service.domain.base_score import BASE_SCORE, Base, base_of, score_name, with_base_score
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked, SchemaChanged
-from rankloop.service.requests import MAX_SIZE, CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
+from rankloop.service.request_bodies import MAX_SIZE, CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
 
 T = TypeVar("T")
 FREE_FIELDS = ("shown", "depth", "catalogue")  # of a problem that are settings of a ranker, not of its model

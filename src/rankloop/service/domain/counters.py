@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rankloop.core.serialisation import from_plain
+from rankloop.core.plain_values import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure
 from rankloop.measures.formulas import MAX_EXPONENT
-from rankloop.service.domain.split import SplitCounts
+from rankloop.service.domain.ab_test import SplitCounts
 from rankloop.service.records import FeedbackReceived, Ranked
 
 MAX_POSITIONS_COUNTED = 20

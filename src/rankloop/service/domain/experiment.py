@@ -9,22 +9,22 @@ import numpy as np
 from rankloop.adapter import NO_CONTEXT, QueryRequest
 from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner import best_ranking, from_layers
+from rankloop.core.plain_values import to_plain
 from rankloop.core.registry import build, spec_of
-from rankloop.core.serialisation import to_plain
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.features.schema import Schema, sorted_cross
 from rankloop.interleaving import interleave
 from rankloop.outcomes import declared_outcomes
+from rankloop.service.domain.ab_test import CLICKS, VARIANTS, variant_of
 from rankloop.service.domain.base_score import checked_weights
 from rankloop.service.domain.catalogue import ItemCatalogue, with_fields
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, published_counts
 from rankloop.service.domain.named_values import add_values
-from rankloop.service.domain.split import CLICKS, VARIANTS, variant_of
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.records import Ranked
-from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, VariantBody
+from rankloop.service.request_bodies import CreateBody, ExperimentBody, ProblemBody, VariantBody
 
 
 class ComparedRanker(Protocol):

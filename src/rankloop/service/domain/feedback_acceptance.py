@@ -28,7 +28,7 @@ from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, R
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record
-from rankloop.service.requests import FeedbackBody
+from rankloop.service.request_bodies import FeedbackBody
 
 ACCEPTED, CLOSED, REPEATED, REFUSED, LATE = "accepted", "closed", "repeated", "refused", "late"
 MAX_NAME_LENGTH = 64  # characters; no impression has a longer name

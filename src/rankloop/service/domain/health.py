@@ -16,7 +16,7 @@ from rankloop.features.explanation import Explanation, explain_item, explanation
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.drift import click_rate_drift
+from rankloop.service.domain.drift_alarm import click_rate_drift
 from rankloop.service.records import Ranked
 
 MAX_WEIGHTS = 100

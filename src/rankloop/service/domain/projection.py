@@ -14,10 +14,10 @@ from rankloop import __version__
 from rankloop.core.saved_session import loads
 from rankloop.core.statistics import ERROR_PROBABILITY
 from rankloop.service import records as events
+from rankloop.service.domain.ab_test import CLICKS, UserTotals
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, saved_projection
 from rankloop.service.domain.feedback_acceptance import ACCEPTED, CLOSED, LATE, TrackedImpression, impression_of
-from rankloop.service.domain.split import CLICKS, UserTotals
 from rankloop.service.domain.trainer import PublishedState, Trainer, state_of
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Closed, FeedbackReceived, OutcomesReceived, Ranked, Record, Snapshot, Snapshotted

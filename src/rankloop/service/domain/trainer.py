@@ -10,8 +10,8 @@ import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, feedback_of
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
+from rankloop.core.plain_values import decision_from_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
-from rankloop.core.serialisation import decision_from_plain, to_plain
 from rankloop.core.session import Session, as_robust
 from rankloop.core.types import Decision, Feedback, Query
 from rankloop.features.schema import Schema

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from rankloop.core.errors import Conflict, RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
-from rankloop.service import requests as bodies
+from rankloop.service import request_bodies as bodies
 from rankloop.service.application.node import Node
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body
 

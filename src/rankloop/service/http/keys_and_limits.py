@@ -14,11 +14,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rankloop.service.api_keys import KEY_ROLES, Grant
 from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, WrongMedia
 from rankloop.service.http.connections import send_at_once
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.problems import EXPECTED_ERRORS, PROBLEM_KINDS, problem_of, response_of
-from rankloop.service.keys import KEY_ROLES, Grant
 from rankloop.service.settings import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 from rankloop.core.learner import from_layers
-from rankloop.service.domain.drift import click_rate_drift
+from rankloop.service.domain.drift_alarm import click_rate_drift
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node

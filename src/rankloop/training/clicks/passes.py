@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from rankloop.click_models.examination import checked_examined
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers
+from rankloop.core.plain_values import check_learns_from_other_pages
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
-from rankloop.core.serialisation import check_learns_from_other_pages
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, Floats, Problem, Relevances
 from rankloop.data.dataset import offsets_of

@@ -20,7 +20,7 @@ from rankloop.data.parts.source import check_memory
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import LOGGED_SCORE, ListLog, ShownList, with_logged_score
 from rankloop.logs.numeric_features import numeric_features, other_than_numbers
-from rankloop.logs.outcomes import outcomes_of, outcomes_said
+from rankloop.logs.outcome_columns import outcomes_of, outcomes_said
 from rankloop.logs.reader import lists_in
 from rankloop.logs.schema_guess import guessed_schema
 from rankloop.logs.service_export import exported_schemas, is_export

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from rankloop.core.errors import Rejected
 from rankloop.rules import Rules
-from rankloop.service import requests as bodies
+from rankloop.service import request_bodies as bodies
 from rankloop.service.application.reports import catalogue_report, experiment_report, history_of, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
 from rankloop.service.http.keys_and_limits import FILE_MEDIA, check_reach

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rankloop.core.errors import RankloopError
-from rankloop.service import requests as bodies
+from rankloop.service import request_bodies as bodies
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import Endpoints, decode
 from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
-from rankloop.service.requests import FeedbackBody, FeedbackResponse, RankBody, RankResponse
+from rankloop.service.request_bodies import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node

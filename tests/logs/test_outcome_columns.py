@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.logs import outcomes as module
-from rankloop.logs.outcomes import Outcomes, outcomes_of
+from rankloop.logs import outcome_columns as module
+from rankloop.logs.outcome_columns import Outcomes, outcomes_of
 
 CLICKED = [1, 0, 0, 0] * 10
 

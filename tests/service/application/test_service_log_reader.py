@@ -18,7 +18,7 @@ from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.ranking_log import AskedRanker, prefix_probabilities
 from rankloop.evaluation.propensity_evaluation import report_of_rankings
 from rankloop.logs.reader import lists_in
-from rankloop.service.application.replayed_rankings import logged_rankings
+from rankloop.service.application.service_log_reader import logged_rankings
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, running
 

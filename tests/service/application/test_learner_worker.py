@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from rankloop.service.application import learning as learner
+from rankloop.service.application import learner_worker as learner
 from rankloop.service.application.jobs import lease as leases
 from rankloop.service.application.rebuild import replay_records, restored_consumer
 from rankloop.service.domain.projection import LOG_BYTES_PER_SNAPSHOT_BYTE
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked, Snapshotted, partition_of
-from rankloop.service.requests import CreateBody
+from rankloop.service.request_bodies import CreateBody
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import open_store
 from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service import keys as keys_module
-from rankloop.service.keys import Grant, Keyring, grants_in, hash_of, line_of, new_key, read_line
+from rankloop.service import api_keys as keys_module
+from rankloop.service.api_keys import Grant, Keyring, grants_in, hash_of, line_of, new_key, read_line
 from rankloop.service.settings import Settings, keys_from
 from tests.service.cases import SHOP, Location, items, running, until
 from tests.service.processes import serving

@@ -9,8 +9,8 @@ import httpx
 import numpy as np
 import pytest
 
-from rankloop.service.domain import split
-from rankloop.service.domain.split import SplitCounts, UserTotals, variant_of
+from rankloop.service.domain import ab_test
+from rankloop.service.domain.ab_test import SplitCounts, UserTotals, variant_of
 from rankloop.service.records import Ranked
 from tests.service.cases import SHOP, Location, inside, items, running
 
@@ -60,7 +60,7 @@ def test_sums_are_those_of_the_users() -> None:
 
 
 def test_too_many_users_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "MAX_USERS", 3)
+    monkeypatch.setattr(ab_test, "MAX_USERS", 3)
     counts, totals = SplitCounts(), UserTotals("", ["clicks"])
     for number in range(5):
         totals.show(counts, _shown(f"u{number}", "a", number), at=1.0)
@@ -71,7 +71,7 @@ def test_too_many_users_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _counts(users: tuple[int, int], means: tuple[float, float], variance: float) -> SplitCounts:
     squares = [n * (variance + mean**2) for n, mean in zip(users, means)]
-    sums = split.MetricSums([n * mean for n, mean in zip(users, means)], squares)
+    sums = ab_test.MetricSums([n * mean for n, mean in zip(users, means)], squares)
     return SplitCounts(list(users), metrics={"purchase": sums}, began=1.0, latest=1.0 + 10 * 86400)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop import Decision, InvalidInput
-from rankloop.core.serialisation import decision_from_plain, decision_to_plain, from_plain, receipt_type, to_plain
+from rankloop.core.plain_values import decision_from_plain, decision_to_plain, from_plain, receipt_type, to_plain
 from rankloop.core.types import Floats, Ints
 
 R = TypeVar("R")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from rankloop import InvalidInput, Ranker, Schema
-from rankloop.features.counters import ClickCounters
+from rankloop.features.click_counters import ClickCounters
 
 DAY = 86_400.0
 

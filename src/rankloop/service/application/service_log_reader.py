@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.plain_values import decision_from_plain
 from rankloop.core.registry.specs import nearest
-from rankloop.core.serialisation import decision_from_plain
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, RankingPolicy, rewards_by_position
 from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.service.domain.counters import Counters
-from rankloop.service.domain.drift import DriftAlarms, click_rate_drift
+from rankloop.service.domain.drift_alarm import DriftAlarms, click_rate_drift
 from tests.service.cases import Location, learn, running
 
 
