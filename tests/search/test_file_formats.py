@@ -119,6 +119,11 @@ def test_scripts_in_titles_leave_no_script_behind() -> None:
     assert html_text("<svg><title>of a picture</title></svg><title>of the page</title>").title == "of the page"
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, "x" + "f" * 5_000])
+def test_a_number_that_no_character_has_does_not_end_the_reading(number: str) -> None:
+    assert read_html(f"<p>a &#{number}; b &#0000065;".encode()) == FileText("", "a \ufffd b A")
+
+
 def test_the_encoding_that_a_page_names() -> None:
     assert read_html('<meta charset="koi8-r"><p>зима'.encode("koi8-r")).body == "зима"
     assert read_html(b"<meta charset=latin-1>caf\xe9").body == "café"

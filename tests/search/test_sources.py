@@ -308,6 +308,30 @@ def test_lines_without_end_are_passed_over(tmp_path: Path, monkeypatch: pytest.M
     assert "what follows is not read" in skipped["line 3"]
 
 
+def test_a_csv_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rankloop.search.sources.MAX_LINE", 10_000)
+    (tmp_path / "a.csv").write_text("id,title,body\na,b,c\n" + "d,e,f," * 1_000_000)
+    tracemalloc.start()
+    try:
+        documents, skipped = read_table(TableSource(tmp_path / "a.csv"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [document.id for document in documents] == ["a"]
+    assert "longer than 10,000" in skipped["line 3"]
+    assert most < 1_000_000
+
+
+def test_lists_in_lists_without_end_are_passed_over(tmp_path: Path) -> None:
+    def nested(depth: int) -> str:
+        return f'{{"id": "a", "body": {"[" * depth}"x"{"]" * depth}}}\n'
+
+    (tmp_path / "a.jsonl").write_text("".join(map(nested, range(300, 1_100, 10))) + '{"id": "b", "title": "B"}')
+    documents, skipped = read_table(TableSource(tmp_path / "a.jsonl"))
+    assert documents[-1].id == "b"
+    assert "row" in " ".join(skipped)
+
+
 def test_long_bodies_of_csv_are_read_and_the_limit_is_as_before(tmp_path: Path) -> None:
     before = csv.field_size_limit()
     body = "word " * 50_000

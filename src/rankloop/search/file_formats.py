@@ -103,12 +103,18 @@ WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
 META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
 TAG_END = r"""(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>"""
+LONG_NUMBER = re.compile(r"&#(?:\d{20,}|[xX][0-9a-fA-F]{20,});?")  # of no character; Python refuses 4,300 digits
 HTML_TOKEN = re.compile(
     r"<!--.*?(?:-->|\Z)|<[!?].*?(?:>|\Z)"  # comments and declarations
     rf"|<(?P<raw>script|style|textarea|xmp)(?![^\s<>/\"']){TAG_END}(?P<content>.*?)(?=</(?P=raw)|\Z)"  # no tags inside
     rf"|<(?P<end>/?)(?P<tag>[a-z][^\s<>/\"']{{0,40}}){TAG_END}",
     re.S | re.I,
 )
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with characters for entities."""
+    return unescape(LONG_NUMBER.sub("\ufffd", text))
 
 
 class _HtmlReader:
@@ -170,7 +176,7 @@ def read_svg(data: bytes) -> FileText:
     title, pieces, within, end = "", list[str](), "", 0
     text = _decoded(data)
     for match in HTML_TOKEN.finditer(text):
-        piece = " ".join(unescape(text[end : match.start()]).split())
+        piece = " ".join(_unescaped(text[end : match.start()]).split())
         if piece and within in SVG_TEXT:
             title = title or (piece if within == "title" else "")
             pieces.append(piece)
@@ -183,8 +189,8 @@ def read_svg(data: bytes) -> FileText:
 def html_text(text: str) -> FileText:
     """Return title and visible text of HTML."""
     reader = _HtmlReader(text)
-    title = " ".join(unescape("".join(reader.title or reader.heading)).split())
-    lines = (" ".join(line.split()) for line in unescape("".join(reader.pieces)).splitlines())
+    title = " ".join(_unescaped("".join(reader.title or reader.heading)).split())
+    lines = (" ".join(line.split()) for line in _unescaped("".join(reader.pieces)).splitlines())
     return FileText(title, "\n".join(line for line in lines if line))
 
 

@@ -80,7 +80,7 @@ class TableSource:
         for number, row in enumerate(ROWS[self.path.suffix.lower()](self.path, self.skipped.add), 1):
             try:
                 document = self._document(row, number)
-            except InvalidInput as error:
+            except (InvalidInput, RecursionError) as error:  # the second of lists in lists
                 self.skipped.add(f"row {number}", str(error))
                 continue
             parts = document.title, document.body, *map("=".join, document.fields.items())
@@ -140,9 +140,17 @@ def _json_lines(path: Path, skip: Skip) -> Iterator[Any]:
             number += is_whole
 
 
+def _short_lines(file: TextIO) -> Iterator[str]:
+    """Yield lines; one that is too long is not read into memory."""
+    while line := file.readline(MAX_LINE):
+        if len(line) == MAX_LINE and not line.endswith("\n"):
+            raise csv.Error(f"it is longer than {MAX_LINE:,} characters")
+        yield line
+
+
 def _csv(path: Path, skip: Skip) -> Iterator[Any]:
     with _opened(path) as file:
-        rows = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        rows = csv.DictReader(_short_lines(file), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         while True:
             limit = csv.field_size_limit(MAX_LINE)  # It holds for the process, so it is put back.
             try:

@@ -8,9 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from rankloop.service.http import connections
 from tests.service.cases import SHOP, Location, running, until
@@ -152,6 +155,34 @@ def test_trailers_do_not_count_as_headers(tmp_path: Path, trailer: bytes) -> Non
         answer = caller.recv(65536)
     assert not answer.startswith(b"HTTP/1.1 403")
     assert answer.startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+def test_the_body_of_a_request_to_change_the_protocol_is_no_request(tmp_path: Path, protocol: bytes) -> None:
+    """A proxy that passes `Upgrade` on would take the body for a body; the service must not answer it."""
+    hidden = b"GET /rankers HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    begun = (
+        b"POST /rankers/none/feedback HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %b\r\n" % protocol
+    )
+    begun += b"Content-Length: %d\r\n\r\n" % len(hidden)
+    with running(Location(tmp_path)) as client, sending(client, begun) as (caller,):
+        time.sleep(0.1)  # so that the body comes in a piece of its own
+        answers = b""
+        with suppress(ConnectionError, TimeoutError):
+            caller.sendall(hidden)
+            caller.settimeout(2)
+            while part := caller.recv(65536):
+                answers += part
+    assert answers.startswith(b"HTTP/1.1 400")
+    assert b"HTTP/1.1 200" not in answers
+
+
+def test_a_caller_who_hung_up_is_no_error_of_the_service() -> None:
+    transport = SimpleNamespace(is_closing=lambda: True)
+    cycle = object.__new__(RequestResponseCycle)
+    cycle.keep_alive, cycle.disconnected, cycle.transport = True, False, transport
+    with pytest.raises(ClientDisconnect):
+        connections.send_at_once(cycle.send, b"", b"{}")
 
 
 def test_the_rest_of_a_body_that_was_refused_is_no_header(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.keys_and_limits import AccessMiddleware
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.problems import problem, response_of
+from rankloop.service.http.server import LineLimit
 from rankloop.service.settings import Settings, keys_from
 from rankloop.service.stores.sqlite import SqliteStore
 from tests.coroutines import run_coroutine
@@ -203,14 +204,29 @@ def test_many_addresses_do_not_reset_the_rate_of_another(tmp_path: Path, monkeyp
     assert len(middleware._tokens) <= 50
 
 
-def test_the_log_of_calls_names_no_user_and_has_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_lines_is_cut_and_counted() -> None:
+    """Also the lines that uvicorn writes for what is no HTTP, which needs no key."""
+    lines = [logging.LogRecord("uvicorn.error", 30, "httptools_impl.py", 1, "Invalid", (), None) for _ in range(1_000)]
+    limit, begun = LineLimit(), time.monotonic()
+    n_lines = sum(map(limit.filter, lines))
+    assert 0 < n_lines <= 20 * (2 + time.monotonic() - begun)
+    assert limit.filter(logging.LogRecord("rankloop.service", 40, "learning.py", 7, "another place", (), None))
+
+
+def test_a_parameter_of_the_wrong_type_is_a_problem_document(client: httpx.Client) -> None:
+    answer = client.delete("/users/ann", params={"relearn": "perhaps"})
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert answer.json()["errors"][0]["field"] == "relearn"
+
+
+def test_the_log_of_calls_names_no_user(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rankloop.service")
     with running(Location(tmp_path)) as client:
         for number in range(100):
             client.get(f"/secret-{number}-" + "x" * 500)
         client.delete("/users/ann@example.org")
     lines = [record for record in caplog.records if record.name == "rankloop.service" and record.message == "call"]
-    assert 0 < len(lines) < 100
+    assert len(lines) == 100
     assert not any("secret" in str(vars(line)) or "ann@example" in str(vars(line)) for line in lines)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 from starlette.routing import Match
@@ -77,6 +78,11 @@ def _add_errors(app: FastAPI) -> None:
 
     for kind in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(kind, refused)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        return response_of(problem(422, "invalid-input", first["msg"], str(first["loc"][-1])))
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:

@@ -5,6 +5,7 @@ import resource
 from heapq import nsmallest
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -77,6 +78,9 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def on_headers_complete(self) -> None:
         """Note that what follows is no header any more."""
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        if has_body and self.parser.should_upgrade():  # httptools would read the body as the next request
+            raise ValueError("a request with a body cannot change the protocol")
         super().on_headers_complete()
         self._header_is_complete = True
 
@@ -142,6 +146,8 @@ def send_at_once(send: Send, head: bytes, body: bytes) -> bool:
     cycle = getattr(send, "__self__", None)
     if not isinstance(cycle, RequestResponseCycle) or not cycle.keep_alive or cycle.disconnected:
         return False
+    if cycle.transport.is_closing():  # the loop has not told uvicorn yet
+        raise ClientDisconnect
     if cycle.flow.write_paused:
         return False
     cycle.response_started, cycle.waiting_for_100_continue = True, False

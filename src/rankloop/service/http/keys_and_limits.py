@@ -43,7 +43,6 @@ RUNNING_STATE = SimpleNamespace(stopping=False)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")  # of a caller, if it is safe to repeat; else 16 random digits
 MAX_CLIENTS = 10_000  # whose rates are kept in memory
 DAY_SECONDS = 86_400
-MAX_LOGGED_CALLS_PER_SECOND = 20  # refused or slow ones
 DISCONNECTED_STATUS = 499  # in logs and metrics, of a call whose client left before its body was complete
 _encode = msgspec.json.Encoder().encode
 logger = logging.getLogger("rankloop.service")
@@ -88,7 +87,6 @@ class AccessMiddleware:
         self._tokens: dict[str, tuple[float, float]] = {}
         self._usage: dict[tuple[str, int], list[int]] = {}  # by key and day: its calls, and the bytes of their bodies
         self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self._log_second, self._n_logged, self._n_not_logged = 0, 0, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call, unless a check refuses it."""
@@ -162,19 +160,7 @@ class AccessMiddleware:
             caller = {"request": scope["request_id"]} | ({"key": grant.id} if grant else {})
             # The declared path, since the path of a call may hold the id of a user, or anything at all.
             call = {"call": endpoint.name, "ranker": scope["ranker"] or "", "status": status, "seconds": seconds}
-            if self._may_log():
-                logger.info("call", extra=call | caller)
-
-    def _may_log(self) -> bool:
-        """Return True for at most `MAX_LOGGED_CALLS_PER_SECOND`; the number of calls left out is logged later."""
-        second = int(time.monotonic())
-        if second != self._log_second:
-            if self._n_not_logged:
-                logger.info("calls that were not logged", extra={"calls": self._n_not_logged})
-            self._log_second, self._n_logged, self._n_not_logged = second, 0, 0
-        self._n_logged += 1
-        self._n_not_logged += self._n_logged > MAX_LOGGED_CALLS_PER_SECOND
-        return self._n_logged <= MAX_LOGGED_CALLS_PER_SECOND
+            logger.info("call", extra=call | caller)
 
     def _check(self, scope: Scope, endpoint: "Endpoint", headers: dict[bytes, bytes]) -> None:
         """Refuse a call that is not allowed; its scope gets `grant`, and the reason as `refusal`."""

@@ -71,7 +71,8 @@ CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH_INTERVAL_SECONDS = 0.0005  # so that the thread that waited for the disk runs soon
 MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
 MMAP_THRESHOLD_BYTES, N_ARENAS = 1_000_000, 2
-LOG_FIELDS = ("call", "ranker", "status", "seconds", "request", "key", "calls")
+MAX_LINES_PER_SECOND = 20  # in the log, from one place in the code: callers without a key cause some of them
+LOG_FIELDS = ("call", "ranker", "status", "seconds", "request", "key", "left_out")
 
 
 class JsonLines(logging.Formatter):
@@ -85,6 +86,25 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             table["traceback"] = self.formatException(record.exc_info)
         return json.dumps(table)
+
+
+class LineLimit(logging.Filter):
+    """Let at most 20 records a second of one place in the code pass; a later one tells how many were left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[tuple[str, int], tuple[int, int]] = {}  # by place: a second, and its records
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return true if a record passes."""
+        place, second = (record.pathname, record.lineno), int(time.monotonic())
+        last, count = self._counts.get(place, (second, 0))
+        if last != second:
+            if count > MAX_LINES_PER_SECOND:
+                record.left_out = count - MAX_LINES_PER_SECOND
+            count = 0
+        self._counts[place] = second, count + 1
+        return count < MAX_LINES_PER_SECOND
 
 
 class Server(uvicorn.Server):
@@ -230,6 +250,7 @@ def write_json_lines() -> None:
     """Write the log of the process as JSON lines to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(LineLimit())
     for name in ("rankloop.service", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
