@@ -362,7 +362,7 @@ def test_pages_of_another_system_that_are_refused(ranker):
     for arguments, more, message in (
         ((CANDIDATES,), {}, "give order"),
         ((shown,), {"order": ["a", "b", "c"]}, "has its own order"),
-        ((shown,), {"query": "q"}, "belong to a page of another system"),
+        ((shown,), {"query": "q"}, "are for a page of another system"),
         ((CANDIDATES,), {"order": ["a", "b"]}, "each item of the page once"),
         ((CANDIDATES,), {"order": ["a", "b", "d"]}, "each item of the page once"),
     ):

@@ -190,7 +190,7 @@ def test_number_of_blocks() -> None:
     assert number_of_blocks(None, 10_000, 20, 5) == round(20 ** (1 / 3) * 10_000 ** (2 / 3) / 4 ** (2 / 3))
     assert number_of_blocks(900, 10_000, 20, 1) == 10_000 // 20  # cells would not fit in a block
     assert number_of_blocks(None, 25, 20, 1) == 1
-    with pytest.raises(InvalidInput, match="too short"):
+    with pytest.raises(InvalidInput, match="must be at least"):
         number_of_blocks(None, 19, 20, 1)
 
 
@@ -216,7 +216,7 @@ def test_every_block_sees_every_item(n_items: int, depth: int | None, filler: An
 
 def test_cells_longer_than_a_block_clip_the_blocks() -> None:
     assert RTopK(horizon=40, blocks=30).init(problem_of(10, 1)).blocks == 4
-    with pytest.raises(InvalidInput, match="too short"):
+    with pytest.raises(InvalidInput, match="must be at least"):
         RTopK(horizon=9).init(problem_of(10, 1))
 
 

@@ -26,7 +26,14 @@ from rankloop.logs.context import Encoding
 def report_of_rows(
     log: Iterable[ChoiceRows], name: str, method: str = "snips", options: Options | None = None
 ) -> Report:
-    """Estimate a policy from rows with its probabilities, beside the policy that made the log."""
+    """Estimate a policy from rows with its probabilities, beside the policy that made the log.
+
+    Args:
+      log: Rows in parts.
+      name: What the policy is called in the report.
+      method: An estimator of single choices.
+      options: Bounds and limits.
+    """
     current, estimates = _estimates(({name: rows} for rows in log), method, options)
     return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))
 
