@@ -332,7 +332,7 @@ def test_too_many_entries():
     many = [f"v{i}" for i in range(60)]
     encoder = Encoder(schema)
     before = encoder.rows(["x"], [{"a": "1"}], {})
-    with pytest.raises(InvalidInput, match="item 'y' has 216120 entries, more than 10000"):
+    with pytest.raises(InvalidInput, match="item 'y' fills 216120 columns, more than 10000"):
         encoder.rows(["x", "y"], [{}, {"a": many, "b": many}], {"c": many})
     again = encoder.rows(["x"], [{"a": "1"}], {})
     assert [part.tolist() for part in before] == [part.tolist() for part in again]
@@ -340,7 +340,7 @@ def test_too_many_entries():
 
 def test_too_many_entries_in_all(monkeypatch):
     monkeypatch.setattr(module, "MAX_ALL_ENTRIES", 5)
-    with pytest.raises(InvalidInput, match="the items have 6 entries in all, more than 5"):
+    with pytest.raises(InvalidInput, match="the items fill 6 columns, more than 5: rank fewer"):
         Encoder(Schema({"a": "category"}, bits=8)).rows(range(6), [{}] * 6, {})
 
 

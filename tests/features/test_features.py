@@ -71,7 +71,11 @@ VALUES = {
     "a million characters": ("title", "x" * 10**6, "title a text of 1000000 characters"),
     "a long category": ("brand", "x" * 10**6, "brand a text of 1000000 characters"),
     "ten thousand categories": ("brand", [str(i) for i in range(10_000)], "brand a list of 10000 categories"),
-    "too many words": ("title", " ".join(f"w{i}" for i in range(11_000)), "entries, more than 10000: shorten it"),
+    "too many words": (
+        "title",
+        " ".join(f"w{i}" for i in range(11_000)),
+        "columns, more than 10000: shorten its texts",
+    ),
     "table for a category": ("brand", {"x": 1}, "brand must be a text or a number"),
     "list in a list": ("brand", [["x"]], "brand must be a text or a number"),
     "list in a tuple": ("brand", (["x"],), "brand must be a text or a number"),

@@ -89,7 +89,7 @@ REFUSED = {
     "many fields": (lambda: Schema({str(i): "flag" for i in range(MAX_FIELDS + 1)}), "10001 fields; at most"),
     "many crosses": (lambda: Schema(dict.fromkeys("ab", "flag"), crosses=["a*b"] * (MAX_CROSSES + 1)), "1001 crosses"),
     "many numbers": (lambda: Schema({str(i): "vector(size=4096)" for i in range(25)}), "102400 numbers"),
-    "slots as a list": (lambda: Schema({"a": LOG}, slots=[0]), "slots are a table"),
+    "slots as a list": (lambda: Schema({"a": LOG}, slots=[0]), "slots are numbered by the schema itself"),
     "a slot of nobody": (lambda: Schema({"a": LOG}, slots={"b": 0}), "slots: 'b' cannot begin at 0"),
     "a slot below": (lambda: Schema({"a": LOG}, slots={"a": -1}), "slots: 'a' cannot begin at -1"),
     "a slot beyond": (lambda: Schema({"a": LOG}, slots={"a": MAX_DENSE}), "cannot begin"),

@@ -244,13 +244,13 @@ def _by_propensity(
     """Judge a ranker by the probabilities of whole lists or, on the log of a service, of positions."""
     if log.export is None and not log.columns.propensity:
         raise InvalidInput(
-            f"{log.name} has no column with the probability of each list (such as propensity), without which it "
-            "cannot tell what another ranker would earn: add --column propensity=NAME"
+            f"{log.name} has no column with the probability of each list (such as propensity), which {method} "
+            "needs: add --column propensity=NAME, or leave --estimator out, which needs none"
         )
     if method in BY_POSITION and log.rankings is None:
         raise InvalidInput(
             f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of positions: "
-            "give the folder of the service instead, in which the states are that drew the rankings"
+            "give the folder of the service instead"
         )
     _check_fields(log, target)
     name, features = target.called, () if log.export is None else log.export.feature_names

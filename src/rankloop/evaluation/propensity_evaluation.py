@@ -52,7 +52,7 @@ def report_of_rankings(
       positions: Only what so many first positions earned counts.
     """
     if method == "pseudo_inverse" and options.bound in RANGE_BOUNDS:
-        raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
+        raise InvalidInput(f"the {options.bound} bound is not possible for pseudo_inverse: use 't' or 'bootstrap'")
     options.check(method)
     target = RankingPolicy(ranker.session.learner, ranker.session.state)
     current, judged = Sums(), Sums()

@@ -80,10 +80,13 @@ class Encoder:
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
-                    f"item {short_text(ids[worst])} has {counts[worst]} entries, more than {MAX_ENTRIES}: shorten it"
+                    f"item {short_text(ids[worst])} fills {counts[worst]} columns, more than {MAX_ENTRIES}: "
+                    "shorten its texts and lists, or those that are crossed with it"
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
-                raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
+                raise InvalidInput(
+                    f"the items fill {counts.sum()} columns, more than {MAX_ALL_ENTRIES}: rank fewer at once"
+                )
             starts, positions, values, columns = hashed_columns.encode(tokens, item_slots, self._plan, counts)
             return Rows(starts, positions, values, columns, self._store.dense[item_slots])
 

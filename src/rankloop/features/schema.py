@@ -187,7 +187,7 @@ class Schema:
     def _slots(self) -> dict[str, int]:
         """Return the first position of each field in the dense block; new fields come last."""
         if not isinstance(self.slots, Mapping) or not all(isinstance(first, int) for first in self.slots.values()):
-            raise InvalidInput(f"slots are a table of whole numbers by name, got {short_text(self.slots)}")
+            raise InvalidInput("slots are numbered by the schema itself: leave them out")
         slots, end, fields = dict[str, int](), 0, dict(self.retired) | dict(self.features)
         earlier = sorted(self.slots, key=self.slots.__getitem__)
         for name in dict.fromkeys([*earlier, *self.features]):

@@ -57,7 +57,7 @@ def border(differences: Floats, which: int, first: Ints) -> Floats | Combination
         missing = np.flatnonzero(slack < width / 4.0)
         if len(missing) == 0:
             if width < MIN_BORDER_WIDTH:
-                raise InvalidInput(f"no verdict: a border of width {width:.1e} is too narrow for floating point")
+                raise InvalidInput(f"no verdict: two rankings differ by {width:.1e}, too little for floating point")
             return probabilities
         used = np.concatenate((used, missing[np.argsort(slack[missing])][:INEQUALITIES_PER_STEP]))
 
@@ -79,7 +79,7 @@ def _widest(difference: Floats, others: Floats) -> tuple[float, Floats, Floats, 
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if result.status != 0:
-        raise InvalidInput(f"the linear program of a border could not be solved: {result.message}")
+        raise InvalidInput(f"no verdict: a linear program was not solved: {result.message}")
     weights = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
     return float(result.x[n]), np.maximum(result.x[:n], 0.0), weights, -float(result.eqlin.marginals[0])
 

@@ -79,7 +79,7 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
         method="highs",
     )
     if result.status != 0:
-        raise InvalidInput(f"the linear program of a pair of distributions could not be solved: {result.message}")
+        raise InvalidInput(f"no verdict: a linear program was not solved: {result.message}")
     first, second = (np.maximum(part, 0.0) / np.maximum(part, 0.0).sum() for part in (result.x[:n], result.x[n:-1]))
     return Twins(game.relevances, first, second, game.gap_between(first, second))
 

@@ -153,7 +153,7 @@ def user(
         f"{proof['impressions']} impressions of {id} erased ({places})",
         f"{proof['events']} events removed from the log",
         f"{proof['snapshots']} snapshots learned again" if proof["relearned"] else "learned weights stay",
-        f"found now: {proof['left']}; {'; '.join(proof['checks'])}",
+        f"still found: {proof['left']}; {'; '.join(proof['checks'])}",
     ]
     show(as_json, proof, lines)
 

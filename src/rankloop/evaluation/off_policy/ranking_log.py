@@ -75,7 +75,9 @@ class AskedRanker:
         if isinstance(shown, Arrival):
             return shown
         if self.encoder is None:
-            raise InvalidInput("lists in values by name need the schema of the ranker")
+            raise InvalidInput(
+                "the log has values by name, and this ranker has no schema: judge one with the log's schema"
+            )
         return shown.arrival(self.encoder)
 
     def checked(
@@ -248,7 +250,7 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
     if from_layers(policy.state, "shown") is None:
-        problem = "knows no probabilities of positions (its state lacks `shown`): use ips or snips"
+        problem = "does not know with which probability it shows an item at a position: use ips or snips"
         raise InvalidInput(f"{policy.name} {problem}")
     return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 

@@ -50,12 +50,13 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
     if not clip > 0.0:
         raise InvalidInput(f"clip = {clip} must be a weight above 0")
     if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
-        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, the positions that examined has")
+        raise InvalidInput(f"a clicked position is outside 0 … {len(probabilities) - 1}: give a probability for each")
     faults = np.flatnonzero(~(probabilities[positions] > 0.0))
     if len(faults):
         fault = positions[int(faults[0])]
         raise InvalidInput(
-            f"row {rows[faults[0]]}: position {fault} is examined with probability {probabilities[fault]}"
+            f"row {rows[faults[0]]}: position {fault} has a click, but is examined with probability "
+            f"{probabilities[fault]}: give one above 0"
         )
     weights[rows] = np.minimum(clip, 1.0 / probabilities[positions]) * clicked[rows]
     return weights

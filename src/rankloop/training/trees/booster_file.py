@@ -77,7 +77,7 @@ def _checked_tree(tree: Mapping[str, str], n_features: int, where: str) -> Itera
         )
         kinds, children = _whole(decisions, where), (_whole(left, where), _whole(right, where))
         if np.isnan(thresholds).any() or np.any((kinds < 0) | (kinds > MAX_DECISION)):
-            raise InvalidInput(f"{where} has a split by no number")
+            raise InvalidInput(f"{where} has a split whose threshold or kind is not a number")
         if not np.all((features >= 0) & (features < n_features)):
             raise InvalidInput(f"{where} uses a feature beyond the {n_features} of the model")
         _check_tree(*children, n_leaves, where)
@@ -97,7 +97,7 @@ def _categories(tree: Mapping[str, str], chosen: Floats, n: int, where: str) -> 
         raise InvalidInput(f"{where} has a split by a category that it does not list")
     bits = _numbers(tree, "cat_threshold", int(borders[-1]), where)
     if not np.all((bits >= 0) & (bits < 2**32) & (bits == np.floor(bits))):
-        raise InvalidInput(f"{where} has a wrong set of categories")
+        raise InvalidInput(f"{where} has a set of categories that is not of 32-bit numbers")
     yield from (f"cat_boundaries={_join_numbers(borders)}", f"cat_threshold={_join_numbers(bits.astype(np.int64))}")
 
 
