@@ -68,7 +68,7 @@ def moved(weights: Floats, features: Features, items: Ints, slope: Floats, rate:
 def _slam_step(
     weights: Floats, rows: Features, items: Ints, grades: Floats, cutoff: int, binary: bool, margin: float, rate: float
 ) -> tuple[Floats, bool]:
-    """Return the weights after a round of Algorithm 2 of Chaudhuri (2016), and true if there was a mistake."""
+    """Return the weights after a step along (2.16) in Algorithm 2 of Chaudhuri (2016), and true after a mistake."""
     scores = scores_of(rows, weights)[items]
     if not _is_mistake(scores, grades, cutoff, binary):
         return weights, False
@@ -79,7 +79,7 @@ def _slam_step(
 def _pair_step(
     weights: Floats, rows: Features, items: Ints, grades: Floats, cutoff: int, binary: bool, margin: float, rate: float
 ) -> tuple[Floats, bool]:
-    """Return the result of `_slam_step` for a step along the worst pair: Algorithm 3 of Chaudhuri (2016)."""
+    """Return the result of `_slam_step` for a step along the worst pair, (2.28): Algorithm 3 of Chaudhuri (2016)."""
     scores = scores_of(rows, weights)[items]
     if not _is_mistake(scores, grades, cutoff, binary):
         return weights, False

@@ -164,7 +164,7 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
 def slam_of(
     scores: Floats, relevance: Floats, cutoff: int, binary: bool, mean: bool, margin: float
 ) -> tuple[float, Floats]:
-    """Return Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient: equation (2.9).
+    """Return Σ_i weights[i] · max(0, margin + best lower score − scores[i]), (2.9), and a sub-gradient, (2.13).
 
     Args:
       scores: The score of each item.
