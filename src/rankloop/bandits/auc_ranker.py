@@ -205,7 +205,7 @@ class AUCRanker(Estimator):
     """A linear ranker that minimises (1/|S⁺||S⁻|) Σ_(x⁺, x⁻) ℓ(w·x⁺ − w·x⁻) + `regularisation` · ‖w‖².
 
     The mean, (5.1) of Chaudhuri (2016), is over all pairs of a clicked example x⁺ and an unclicked one x⁻, so rare
-    clicks weigh as much as frequent ones. Features are centred. After `fit`, `coef_` and `intercept_` are in the units of the data.
+    clicks weigh as much as frequent ones. Features are centred; `coef_` and `intercept_` are in the units of the data.
 
     Args:
       loss: ℓ(t): `logistic` is ln(1 + e^−t), `hinge` max(0, 1 − t), `squared_hinge` its square.

@@ -63,8 +63,8 @@ class ThreePR(PairSwapper):
 
       w ← w + (γ_j − γ_(j+1)) · (x_lower − x_upper),  γ_j = 1 / log₂(j + 2).
 
-    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1), Proposition 6, with R_t the score agreement so
-    far (by how much the corrections agreed with the scores) and D_t the cost of swapping all pairs.
+    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1), Proposition 6, with R_t the score agreement
+    so far (by how much the corrections agreed with the scores) and D_t the cost of swapping all pairs.
 
     Recommended for preferences and clicks with a guarantee: its regret is bounded for users of informative feedback.
 

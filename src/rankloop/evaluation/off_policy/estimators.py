@@ -227,7 +227,7 @@ def method_of(name: str) -> Method:
 def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
     """Return the summands of an estimator; w = target / propensity, q is the reward model, p a position of a ranking.
 
-    ips: w·r, (5.4) of the thesis.  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
+    ips: w·r (thesis, 5.4).  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
     doubly_robust: Σ_a target(a)·q(a) + w·(r − q).  switch_dr: the same, with the correction only where w ≤ limit.
     position_wise: Σ_p w_p·r_p.  cascade_ips: Σ_p (Π_{q ≤ p} w_q)·r_p.
 
