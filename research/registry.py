@@ -16,6 +16,7 @@ from rankloop.core.errors import Conflict, NotFound, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.registry.specs import nearest
 from rankloop.engine import Engine
+from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
@@ -180,7 +181,8 @@ def _run(file: Traversable, setting: Setting) -> Finding:
     experiment = parse_spec(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
     if setting.quick:
         experiment = quick_version(experiment)
-    finding = finding_of(experiment, run_experiment(experiment, setting.folder, setting.engine, setting.progress))
+    runs = run_experiment(experiment, setting.folder, setting.engine, setting.progress)
+    finding = finding_of(Curves(experiment, runs))
     return finding._replace(id=id, facts=(*finding.facts, ("data", _data(experiment))))
 
 

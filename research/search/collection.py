@@ -15,7 +15,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.measures.base import parse_measure
 from rankloop.search.engine import TextDocument
-from rankloop.search.features import question_of, search_schema
+from rankloop.search.features import RankingQuestion, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.ranked_search import MAX_CANDIDATES
 from rankloop.search.sources import Skipped, SourceDocument
@@ -86,7 +86,7 @@ def asked(test_collection: TestCollection, engine: LocalEngine) -> tuple[Schema,
     for text in test_collection.queries[:N_ASKED_QUERIES]:
         engine.remember(read_text(text))
     for text, relevant in zip(test_collection.queries, test_collection.relevant):
-        question = question_of(engine, read_text(text), MAX_CANDIDATES, now=0.0)
+        question = RankingQuestion.of(engine, read_text(text), MAX_CANDIDATES, now=0.0)
         rows = encoder.rows(list(question.rows), list(question.rows.values()), question.context)
         grades = np.array([float(id in relevant) for id in question.rows])
         query = Query(question.query_id, rows, np.empty(0))

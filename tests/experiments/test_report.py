@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rankloop.engine import Here
+from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.charts import Line, band, chart
 from rankloop.experiments.report.html import _page, write_report
@@ -43,7 +44,7 @@ class _Addresses(HTMLParser):
 @pytest.fixture(scope="module")
 def finding(tmp_path_factory: pytest.TempPathFactory) -> Finding:
     experiment = small(title="Tom & Jerry", claims=[CLAIM], figures={"quantities": ["regret", "recent"], "log_y": True})
-    return finding_of(experiment, run_experiment(experiment, tmp_path_factory.mktemp("runs"), Here()))
+    return finding_of(Curves(experiment, run_experiment(experiment, tmp_path_factory.mktemp("runs"), Here())))
 
 
 def test_the_page_fetches_nothing_and_says_everything(finding: Finding) -> None:
@@ -81,7 +82,7 @@ def test_tables_put_the_ceiling_first_and_compare_with_the_best(finding: Finding
 
 def test_one_seed_is_not_compared(tmp_path: Path) -> None:
     experiment = small(seeds=1)
-    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    told = finding_of(Curves(experiment, run_experiment(experiment, tmp_path, Here())))
     assert "at least two seeds" in told.tables[2].note
     assert told.tables[2].rows == []
     _page("one", [told], "")
@@ -90,14 +91,14 @@ def test_one_seed_is_not_compared(tmp_path: Path) -> None:
 def test_several_streams_have_charts_and_tables_each(tmp_path: Path) -> None:
     streams = {name: {"kind": "flipped_relevance", "n_items": n} for name, n in (("few", 5), ("many", 9))}
     experiment = small(stream=None, streams=streams, measures=["DCG"])
-    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    told = finding_of(Curves(experiment, run_experiment(experiment, tmp_path, Here())))
     assert {drawn.name for drawn in told.charts} >= {"few-DCG-average", "many-DCG-regret"}
     assert [table.title for table in told.tables[:2]] == ["DCG, few", "DCG, many"]
 
 
 def test_regret_that_is_not_available_is_said_to_be(tmp_path: Path) -> None:
     experiment = small(stream={"kind": "flipped_relevance", "n_items": 8}, measures=["DCG", "AP"], seeds=1)
-    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    told = finding_of(Curves(experiment, run_experiment(experiment, tmp_path, Here())))
     assert dict(told.facts)["regret of AP"].startswith("not available")
     assert told.tables[0].header[-1] == "regret"
     assert told.tables[1].header[-1] != "regret"
@@ -134,6 +135,6 @@ def test_refused_updates_are_told_by_arm() -> None:
     experiment = small(**changes, arms=arms, horizon=10, checkpoints=[10])
     runs = [_run_one(Task(experiment, experiment.name, arm, seed)) for arm in ("wild", "calm") for seed in (0, 1)]
     assert [run.refused for run in runs] == [9, 9, 0, 0]
-    facts = dict(finding_of(experiment, runs).facts)
+    facts = dict(finding_of(Curves(experiment, runs)).facts)
     assert facts["unstable updates of wild"] == "18 refused"
     assert "unstable updates of calm" not in facts

@@ -205,7 +205,7 @@ def compared(plan: Plan, setting: Setting) -> tuple[Finding, dict[str, Curves]]:
     finding, curves = finding_with(plan.text, notice), {}
     for stream, stream_curves in zip(streams, play_all(experiments, setting)):
         curves[stream.name] = over_topics(stream_curves)
-        finding = with_part(finding, stream.name, finding_of(curves[stream.name].experiment, curves[stream.name].runs))
+        finding = with_part(finding, stream.name, finding_of(curves[stream.name]))
     sizes = "; ".join(f"{name}: {_size(stream_curves)}" for name, stream_curves in curves.items())
     facts = dict(finding.facts) | {"rounds": sizes}
     return finding._replace(facts=(*facts.items(), data_fact(streams))), curves

@@ -266,7 +266,7 @@ def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[
         experiment_of(name, query_set.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
         for (name, query_set), rounds, (arms, _) in zip(named.items(), horizons, chosen)
     ]
-    findings = [(finding_of(curves.experiment, curves.runs), curves) for curves in play_all(experiments, setting)]
+    findings = [(finding_of(curves), curves) for curves in play_all(experiments, setting)]
     return [
         (finding._replace(tables=(*finding.tables, steps)), curves)
         for (finding, curves), (_, steps) in zip(findings, chosen)

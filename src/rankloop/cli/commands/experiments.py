@@ -25,6 +25,7 @@ def demo(
 
     Several learners rank for simulated users and learn from their clicks; a report compares them.
     """
+    from rankloop.experiments.analysis.curves import Curves
     from rankloop.experiments.analysis.summary import finding_of, summary_json
     from rankloop.experiments.demo import demo_experiment
     from rankloop.experiments.report.html import write_report
@@ -33,13 +34,13 @@ def demo(
     experiment = demo_experiment(seed, rounds)
     interruption = interruptible("nothing was written")
     with interruption, TemporaryDirectory() as scratch, progress_bar("simulating") as progress:
-        runs = run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress)
-    finding = finding_of(experiment, runs)
+        curves = Curves(experiment, run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress))
+    finding = finding_of(curves)
     report = write_report(out, finding.title, [finding])
     if as_json:
-        typer.echo(summary_json(experiment, runs, finding, report))
+        typer.echo(summary_json(curves, finding, report))
         return
-    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a perfect ranking scores 1.\n")
+    typer.echo(f"{len(curves.runs)} runs of {experiment.horizon:,} rounds; a perfect ranking scores 1.\n")
     show_table(finding.tables[0])
     show_claims(finding.claims)
     typer.echo(f"\nreport: {report.resolve()}\nnext: rankloop serve --demo, or rankloop list learners")
@@ -67,10 +68,11 @@ def run(
     """
     import msgspec
 
+    from rankloop.core.files import atomic_write
     from rankloop.experiments.analysis.curves import Curves
     from rankloop.experiments.analysis.summary import finding_of, summary_json
     from rankloop.experiments.report.html import write_report
-    from rankloop.experiments.report.result_tables import write_result_tables
+    from rankloop.experiments.report.result_tables import csv_table, latex_table
     from rankloop.experiments.run.runner import run_experiment
     from rankloop.experiments.run.tasks import quick_version
     from rankloop.experiments.spec.load import read_spec
@@ -84,12 +86,13 @@ def run(
         experiment = msgspec.structs.replace(experiment, seeds=seeds)
     folder = out or Path("results") / experiment.name
     with interruptible(), progress_bar(experiment.name) as progress:
-        runs = run_experiment(experiment, folder, engine_of(engine, workers), progress)
-    finding = finding_of(experiment, runs)
+        curves = Curves(experiment, run_experiment(experiment, folder, engine_of(engine, workers), progress))
+    finding = finding_of(curves)
     report = write_report(folder, finding.title, [finding])
-    write_result_tables(folder, Curves(experiment, runs))
+    atomic_write(folder / "results.csv", csv_table(curves))
+    atomic_write(folder / "results.tex", latex_table(curves))
     if as_json:
-        typer.echo(summary_json(experiment, runs, finding, report))
+        typer.echo(summary_json(curves, finding, report))
         return
     for table in finding.tables:
         if table.header[0:2] != ("arm", "against"):  # comparisons are in the report

@@ -14,7 +14,6 @@ from rankloop.experiments.analysis.verdicts import holm, judge, paired
 from rankloop.experiments.report.charts import Line, Role, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.report.result_tables import final_values
-from rankloop.experiments.run.runner import Run
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, ceiling_note, window_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
@@ -32,14 +31,9 @@ REPORT_TITLES = {  # of values that learners report under the name of their pape
 }
 
 
-def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
-    """Return the section of a report about an experiment.
-
-    Args:
-      experiment: The experiment.
-      runs: Its runs.
-    """
-    curves = Curves(experiment, runs)
+def finding_of(curves: Curves) -> Finding:
+    """Return the section of a report about an experiment."""
+    experiment = curves.experiment
     missing = without_regret(experiment) if experiment.regret else []
     panels = [(stream, measure) for stream in curves.streams for measure in curves.measures]
     return Finding(
@@ -171,21 +165,20 @@ def _file_name(*parts: str) -> str:
     return "-".join("".join(c if c.isalnum() else "_" for c in part).strip("_") for part in parts if part)
 
 
-def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, report: Path) -> str:
+def summary_json(curves: Curves, finding: Finding, report: Path) -> str:
     """Return the last values of every arm, as mean and standard error over seeds, and the verdicts, as JSON.
 
     Args:
-      experiment: The experiment.
-      runs: Its runs.
+      curves: The values of the experiment.
       finding: The section of the report about it.
       report: The path of the report.
     """
     summary = {
-        "experiment": experiment.name,
+        "experiment": curves.experiment.name,
         "version": PACKAGE_VERSION,
-        "rounds": experiment.horizon,
+        "rounds": curves.experiment.horizon,
         "report": str(report),
-        "results": final_values(Curves(experiment, runs)),
+        "results": final_values(curves),
         "claims": [msgspec.structs.asdict(verdict) for verdict in finding.claims],
     }
     return msgspec.json.encode(summary).decode()

@@ -4,9 +4,7 @@ import csv
 import io
 import math
 from itertools import product
-from pathlib import Path
 
-from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate
 from rankloop.experiments.analysis.verdicts import paired
 from rankloop.experiments.spec.model import CEILING
@@ -73,17 +71,6 @@ def latex_table(curves: Curves) -> str:
             "\\end{tabular}\n",
         ]
     )
-
-
-def write_result_tables(folder: Path, curves: Curves) -> None:
-    """Write `results.csv` and `results.tex`.
-
-    Args:
-      folder: The folder of the results.
-      curves: The values of the experiment.
-    """
-    atomic_write(folder / "results.csv", csv_table(curves))
-    atomic_write(folder / "results.tex", latex_table(curves))
 
 
 def _latex_cell(value: SeedMean, bold: bool) -> str:
