@@ -17,8 +17,8 @@ from rankloop.search.features import (
     ROUNDING,
     TOP_SIZES,
     YEAR_SECONDS,
+    RankingQuestion,
     match_name,
-    question_of,
     rows_of,
     search_schema,
 )
@@ -154,7 +154,7 @@ def test_fields_are_values_of_the_documents_and_crossed_with_segments() -> None:
     engine = mock.Mock(spec=["candidates", "features", "document"])
     engine.candidates.return_value, engine.features.return_value = CANDIDATES, matches()
     engine.document.side_effect = lambda id: TextDocument(id, "", "", fields=fields[id])
-    rows = question_of(engine, read_text("wing"), 3, ["kind"]).rows
+    rows = RankingQuestion.of(engine, read_text("wing"), 3, ["kind"]).rows
     assert all("other" not in row for row in rows.values())
     assert [row.get("kind") for row in rows.values()] == ["x", None, "z"]
     schema = search_schema(["kind", "colour"])

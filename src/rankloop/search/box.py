@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.search.engine import NO_FIELDS, SearchEngine, TextDocument
 from rankloop.search.engines.adapter import EngineSettings
-from rankloop.search.engines.server_engine import connect_engine
+from rankloop.search.engines.server_engine import ServerEngine
 from rankloop.search.indexes.meaning_index import Embed, embedding_of
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, SearchOptions, SearchResults
@@ -42,7 +42,7 @@ class SearchBox:
       columns: The columns of `id`, `title` and `body` in a table or engine, where they have other names.
       seed: Of the exploration.
       fields: Columns of a table or engine that can be filtered, and that visitors' segments are crossed with.
-      engine: `NAME=URL` of a running engine, as in `connect_engine`, or a `SearchEngine`.
+      engine: `NAME=URL` of a running engine, as in `ServerEngine.connect`, or a `SearchEngine`.
       language: The one whose endings are cut; "auto" guesses it for each document.
       meaning: "lsa", "off", "wordllama", or a function that returns a row for each of some texts.
       remember_visitors: Learn from each visitor's clicks for this visitor, in addition to learning from all visitors.
@@ -90,7 +90,7 @@ class SearchBox:
 
     def predict(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
         """Return the results without exploration and without a trace in the log; `prefix` is a further option."""
-        return self._service.call(self._search.predict(text, _options(n, visitor, options)))
+        return self._service.call(self._search.search(text, _options(n, visitor, options), is_logged=False))
 
     def read(self, id: str) -> TextDocument:
         """Return a document with its whole text; raise `NotFound` if there is none of this id."""
@@ -200,7 +200,7 @@ def open_engine(
     if not isinstance(engine, str):
         return engine, None
     embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
-    return connect_engine(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed)), None
+    return ServerEngine.connect(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed)), None
 
 
 def refresh_engine(engine: SearchEngine, source: DocumentSource | None) -> Refresh:

@@ -3,7 +3,7 @@
 import base64
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, SearchEngine, TextQuery, documents_of
+from rankloop.search.engine import MATCHES, Candidate, SearchEngine, TextQuery, documents_of
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import same_query
 
@@ -115,47 +115,36 @@ class RankingQuestion(NamedTuple):
     context: dict[str, Any]
     scores: dict[str, float]  # the engine's own
 
+    @classmethod
+    def of(
+        cls, engine: SearchEngine, query: TextQuery, n: int, fields: Sequence[str] = (), now: float | None = None
+    ) -> "RankingQuestion":
+        """Return the n best documents by the engine's own score, with all features of the ranker.
 
-def question_of(
-    engine: SearchEngine,
-    query: TextQuery,
-    n: int,
-    fields: Sequence[str] = (),
-    context: Mapping[str, str] = NO_FIELDS,
-    now: float | None = None,
-) -> RankingQuestion:
-    """Return the n best documents by the engine's own score, with all features of the ranker.
-
-    Args:
-      engine: Finds documents.
-      query: What is looked for.
-      n: The number of documents at most.
-      fields: Document columns that the ranker knows.
-      context: Segment and visitor of who searches, as far as the ranker may know.
-      now: The time in seconds since 1970.
-    """
-    candidates, ids = list[Candidate](), list[str]()
-    matches = np.empty((0, len(MATCHES)))
-    for attempt in range(1, MAX_ATTEMPTS + 1):  # again where a document is taken out of the engine in between
-        candidates = engine.candidates(query, n)[:n]
-        ids = [id for id, _ in candidates]
-        try:
-            matches = np.asarray(engine.features(query, ids), dtype=np.float64) if ids else matches
-            break
-        except InvalidInput:
-            if attempt == MAX_ATTEMPTS:
-                raise
-    expected = len(candidates), len(MATCHES)
-    if matches.shape != expected:
-        raise InvalidInput(f"the engine returned features of shape {matches.shape} instead of {expected}: see MATCHES")
-    rows = rows_of(candidates, matches, now)
-    documents = documents_of(engine, query, ids) if fields else {}
-    for id in rows.keys() & documents.keys():
-        rows[id] |= {name: documents[id].fields[name] for name in fields if name in documents[id].fields}
-    name = same_query(query)
-    values: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
-    if isinstance(engine, LocalEngine):
-        values |= {"words": engine.rarest(query, N_REMEMBERED_WORDS), "similar": engine.similar_queries(query)}
-        for id, near in zip(ids, engine.neighbours(query, ids, N_NEIGHBOURS)):
-            rows[id]["near"] = near or [id]
-    return RankingQuestion(name, rows, values | dict(context), dict(candidates))
+        `fields` are document columns that the ranker knows; `now` is the time in seconds since 1970.
+        """
+        candidates, ids = list[Candidate](), list[str]()
+        matches = np.empty((0, len(MATCHES)))
+        for attempt in range(1, MAX_ATTEMPTS + 1):  # again where a document is taken out of the engine in between
+            candidates = engine.candidates(query, n)[:n]
+            ids = [id for id, _ in candidates]
+            try:
+                matches = np.asarray(engine.features(query, ids), dtype=np.float64) if ids else matches
+                break
+            except InvalidInput:
+                if attempt == MAX_ATTEMPTS:
+                    raise
+        expected = len(candidates), len(MATCHES)
+        if matches.shape != expected:
+            raise InvalidInput(f"the engine returned features of shape {matches.shape}, not {expected}: see MATCHES")
+        rows = rows_of(candidates, matches, now)
+        documents = documents_of(engine, query, ids) if fields else {}
+        for id in rows.keys() & documents.keys():
+            rows[id] |= {name: documents[id].fields[name] for name in fields if name in documents[id].fields}
+        name = same_query(query)
+        values: dict[str, Any] = {"query": name, "words": list(query.words[:N_REMEMBERED_WORDS]), "similar": [name]}
+        if isinstance(engine, LocalEngine):
+            values |= {"words": engine.rarest(query, N_REMEMBERED_WORDS), "similar": engine.similar_queries(query)}
+            for id, near in zip(ids, engine.neighbours(query, ids, N_NEIGHBOURS)):
+                rows[id]["near"] = near or [id]
+        return cls(name, rows, values, dict(candidates))

@@ -16,15 +16,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.search import texts
-from rankloop.search.engine import (
-    MATCHES,
-    MAX_FACET_VALUES,
-    Candidate,
-    Snippet,
-    TextDocument,
-    TextQuery,
-    values_of,
-)
+from rankloop.search.engine import MATCHES, MAX_FACET_VALUES, Candidate, Snippet, TextDocument, TextQuery, values_of
 from rankloop.search.indexes import meaning_index, stemmers, vocabulary
 from rankloop.search.indexes.document_table import DamagedIndex, DocumentRow, DocumentTable
 from rankloop.search.indexes.latent_space import Vectors

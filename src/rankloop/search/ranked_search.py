@@ -17,23 +17,15 @@ from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery, documents_of
-from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
+from rankloop.search.features import BASE, RankingQuestion, match_name, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
+from rankloop.service import request_bodies as bodies
 from rankloop.service.application.administration import MAX_WAIT_SECONDS
+from rankloop.service.application.event_removal import Selection
 from rankloop.service.application.node import Node
 from rankloop.service.application.served_ranker import query_request
 from rankloop.service.errors import TooMany
-from rankloop.service.request_bodies import (
-    BaseBody,
-    CreateBody,
-    FeedbackBody,
-    Item,
-    ProblemBody,
-    RankBody,
-    SchemaBody,
-    Strict,
-)
 
 RANKER = "search"
 MAX_CANDIDATES = 100
@@ -95,7 +87,7 @@ class SearchResults:
         return [result.id for result in self.results]
 
 
-class SearchOptions(Strict):
+class SearchOptions(bodies.Strict):
     """Options of one search."""
 
     n: int = 10  # the number of results, from 1 to 50
@@ -137,12 +129,12 @@ class RankedSearch:
         schema = search_schema(self._fields, self._remember_visitors).to_plain()
         if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
-            await self.node.administration.change_schema(RANKER, SchemaBody(**parts))
+            await self.node.administration.change_schema(RANKER, bodies.SchemaBody(**parts))
             return
-        problem = ProblemBody(schema=schema, shown=MAX_SHOWN)
-        base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
+        problem = bodies.ProblemBody(schema=schema, shown=MAX_SHOWN)
+        base = bodies.BaseBody(feature=BASE, weight=BASE_WEIGHT)
         learner = LEARNER | ({"user_distrust_t": PERSONAL_DISTRUST_T} if self._remember_visitors else {})
-        body = CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
+        body = bodies.CreateBody(learner, problem, seed=self._seed, base=base, window=DAY_SECONDS)
         await self.node.administration.create(RANKER, body)
 
     def _warm_up(self) -> None:
@@ -156,20 +148,15 @@ class RankedSearch:
         if isinstance(self.engine, LocalEngine):
             self.engine.features(read_text("a b"), [])
 
-    async def search(self, text: str, options: SearchOptions, *, compared: bool = False) -> SearchResults:
+    async def search(
+        self, text: str, options: SearchOptions, *, compared: bool = False, is_logged: bool = True
+    ) -> SearchResults:
         """Return the best documents for a query; neighbours are swapped now and then to explore.
 
-        The list is logged, unless it is sorted by date.
-        A list that is `compared` mixes the learned order with the engine's own, for a study, and is not learned from.
+        A list that is not logged, as one that is sorted by date, has no exploration. A list that is `compared` mixes
+        the learned order with the engine's own, for a study, and is not learned from.
         """
-        return await self._results(text, options, is_logged=options.sort != "date", compared=compared)
-
-    async def predict(self, text: str, options: SearchOptions) -> SearchResults:
-        """Return the best documents for a query without exploration and without a trace in the log."""
-        return await self._results(text, options, is_logged=False, compared=False)
-
-    async def _results(self, text: str, options: SearchOptions, is_logged: bool, compared: bool) -> SearchResults:
-        query = self._checked(text, options)
+        query, is_logged = self._checked(text, options), is_logged and options.sort != "date"
         body, scores = await asyncio.to_thread(self._request, query, options, is_logged)
         ids, log_fields = list[str](), dict[str, Any]()
         if body.items and is_logged:
@@ -196,7 +183,7 @@ class RankedSearch:
         The verdict is accepted, closed (it is learned from) or repeated (the clicks were there already).
         """
         values: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
-        body = FeedbackBody(impression, clicks=values, final=final)
+        body = bodies.FeedbackBody(impression, clicks=values, final=final)
         return (await self.node.feedback.receive(RANKER, body)).verdict
 
     async def wait_until_all_served(self) -> None:
@@ -241,20 +228,24 @@ class RankedSearch:
             raise InvalidInput("give query, visitor or days; searches without a visitor are deleted by the other two")
         name = None if query is None else same_query(read_text(query))
         shown_before = None if days is None else time.time() - days * DAY_SECONDS
-        count = await self.node.administration.forget(RANKER, query_id=name, user=visitor, shown_before=shown_before)
+        count = await self.node.administration.forget(RANKER, Selection(name, visitor, shown_before))
         if isinstance(self.engine, LocalEngine):
             await asyncio.to_thread(self.engine.past_queries.forget, name)
         return count
 
-    def _request(self, query: TextQuery, options: SearchOptions, is_logged: bool) -> tuple[RankBody, dict[str, float]]:
+    def _request(
+        self, query: TextQuery, options: SearchOptions, is_logged: bool
+    ) -> tuple[bodies.RankBody, dict[str, float]]:
         context = {"segment": options.segment} if options.segment and self._fields else {}
         if self._remember_visitors and options.visitor:
             context["visitor"] = options.visitor
-        question = question_of(self.engine, query, MAX_CANDIDATES, self._fields, context)
+        question = RankingQuestion.of(self.engine, query, MAX_CANDIDATES, self._fields)
         if is_logged and question.rows and isinstance(self.engine, LocalEngine):
             self.engine.remember(query)
-        items = [Item(id, row) for id, row in question.rows.items()]
-        return RankBody(items, question.query_id, question.context, user=options.visitor), question.scores
+        items = [bodies.Item(id, row) for id, row in question.rows.items()]
+        return bodies.RankBody(
+            items, question.query_id, question.context | context, user=options.visitor
+        ), question.scores
 
     def _with_texts(
         self, query: TextQuery, options: SearchOptions, ids: Sequence[str], scores: Mapping[str, float]

@@ -26,7 +26,6 @@ from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, Ran
 from rankloop.search.sources import DocumentSource, FolderSource
 from rankloop.search.study import is_compared, study_report, study_rows
 from rankloop.service.application.node import Node
-from rankloop.service.application.reports import history_of, ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.cross_origin import SEARCH_PATHS, CrossOriginAccess, check_origins
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, stream
@@ -129,7 +128,7 @@ class SearchPage:
             visitor = _visitor(request, body.visitor)
             body.visitor = visitor or secrets.token_hex(16)
             if body.private or body.prefix:
-                return JsonResponse(await self.search.predict(body.text, body))
+                return JsonResponse(await self.search.search(body.text, body, is_logged=False))
             compared = self.study and is_compared(body.visitor)
             answer = JsonResponse(await self.search.search(body.text, body, compared=compared))
             if visitor is None:
@@ -186,7 +185,7 @@ class SearchPage:
         @of_visitors("GET /search/status")
         async def status() -> Response:
             """Report what is indexed, what was learned, and how the learned order fares against the engine's."""
-            report = ranker_report(self.search.node, RANKER)
+            report = self.search.node.reports.ranker(RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
             counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
@@ -197,9 +196,7 @@ class SearchPage:
         @of_visitors("GET /search/history")
         async def history() -> Response:
             """Return counts and click rates at each snapshot, of at most a few dozen, and now."""
-            node = self.search.node
-            points = await asyncio.to_thread(history_of, node.directory.ranker(RANKER), node.store)
-            return JsonResponse({"points": points})
+            return JsonResponse({"points": await asyncio.to_thread(self.search.node.reports.history, RANKER)})
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:

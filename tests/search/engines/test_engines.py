@@ -16,7 +16,7 @@ from rankloop.search import SearchBox
 from rankloop.search.engine import TextDocument, seconds_of
 from rankloop.search.engines import server_engine
 from rankloop.search.engines.adapter import EngineSettings, snippet_from
-from rankloop.search.engines.server_engine import ADAPTERS, EngineUnavailable, ServerEngine, connect_engine
+from rankloop.search.engines.server_engine import ADAPTERS, EngineUnavailable, ServerEngine
 from rankloop.search.texts import read_text
 from rankloop.service.errors import Unavailable
 from tests.search.engine_contract import check_engine
@@ -67,7 +67,7 @@ def running(name: str, documents: Sequence[TextDocument], request: pytest.Fixtur
 @pytest.fixture(params=["postgresql", *FAKES])
 def boats(request: pytest.FixtureRequest) -> Iterator[ServerEngine]:
     with running(request.param, BOATS, request) as (text, _):
-        engine = connect_engine(text, SETTINGS)
+        engine = ServerEngine.connect(text, SETTINGS)
         yield engine
         engine.close()
 
@@ -78,7 +78,7 @@ def test_every_engine_keeps_to_the_protocol(name: str, request: pytest.FixtureRe
 
         def engine_over(documents: Sequence[TextDocument]) -> ServerEngine:
             text, _ = stack.enter_context(running(name, documents, request))
-            engine = connect_engine(text, SETTINGS)
+            engine = ServerEngine.connect(text, SETTINGS)
             stack.callback(engine.close)
             return engine
 
@@ -135,7 +135,7 @@ def test_pgvector_finds_by_meaning(postgres: PostgresServer) -> None:
         connection.execute("UPDATE articles SET embedding = '[1,0]', words = to_tsvector('english', body)")
         connection.execute("UPDATE articles SET embedding = '[0,1]' WHERE id = 'bread'")
     columns = {"at": DATED_FIELD, "vector": "embedding", "words": "words"}
-    engine = connect_engine(text, SETTINGS._replace(columns=columns, embed=embed))
+    engine = ServerEngine.connect(text, SETTINGS._replace(columns=columns, embed=embed))
     candidates = engine.candidates(read_text("canoe"), 3)
     assert {candidate.id for candidate in candidates} == {"boats", "harbours", "knots"}
     assert engine.features(read_text("canoe"), ["knots"])[0, server_engine.EMBEDDING] == pytest.approx(1.0)
@@ -148,7 +148,7 @@ def test_requests_carry_the_key() -> None:
     for name in ("meilisearch", "typesense", "elasticsearch"):
         pytest.importorskip(ADAPTERS[name][2])
         with fake_server(name, BOATS) as (text, fake):
-            connect_engine(text, SETTINGS).close()
+            ServerEngine.connect(text, SETTINGS).close()
             assert all("secret" in str(headers) for _, _, headers in fake.requests)
 
 
@@ -159,7 +159,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ServerEngine, Any
     monkeypatch.setattr(server_engine, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(server_engine, "RETRY_SECONDS", 0.0)
     with fake_server("meilisearch", BOATS) as (text, fake):
-        yield connect_engine(text, SETTINGS._replace(timeout_seconds=1.0)), fake
+        yield ServerEngine.connect(text, SETTINGS._replace(timeout_seconds=1.0)), fake
 
 
 def test_a_failing_engine_gives_its_last_answer_or_an_error(failing: tuple[ServerEngine, Any], tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_postgres_that_stops_is_an_error_and_comes_back(monkeypatch: pytest.Mo
     monkeypatch.setattr(server_engine, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(server_engine, "RETRY_SECONDS", 0.0)
     with postgres_server() as server:
-        engine = connect_engine(table_of(server, BOATS), SETTINGS)
+        engine = ServerEngine.connect(table_of(server, BOATS), SETTINGS)
         order = engine.candidates(read_text("boat"), 3)
         server.control("-m", "immediate", "stop")
         assert engine.candidates(read_text("boat"), 3) == order  # the last known state
@@ -236,14 +236,14 @@ WRONG: tuple[tuple[str, type[Exception], str], ...] = (
 @pytest.mark.parametrize(("text", "kind", "message"), WRONG)
 def test_wrong_engines_are_refused_at_once(text: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message) as refusal:
-        connect_engine(text, SETTINGS)
+        ServerEngine.connect(text, SETTINGS)
     assert "secret" not in str(refusal.value)
 
 
 def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ADAPTERS, "solr", ("solr", "SolrAdapter", "no_such_client", "search-solr"))
     with pytest.raises(LookupError, match=r"rankloop\[search-solr\]"):
-        connect_engine("solr=http://localhost/solr/articles", SETTINGS)
+        ServerEngine.connect("solr=http://localhost/solr/articles", SETTINGS)
 
 
 def test_a_source_belongs_to_an_engine_of_the_package(tmp_path: Path) -> None:

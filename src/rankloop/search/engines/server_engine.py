@@ -59,6 +59,34 @@ class ServerEngine:
         self._failed_at, self._failure = -np.inf, ""
         self.n_documents = self._call(adapter.count)
 
+    @classmethod
+    def connect(cls, text: str, settings: EngineSettings) -> "ServerEngine":
+        """Connect to `NAME=URL`, such as `opensearch=http://localhost:9200/articles`, whose last part is the index.
+
+        Of the settings all but `url` and `collection` count, which are taken from the text.
+        """
+        name, _, url = text.partition("=")
+        if name not in ADAPTERS:
+            raise InvalidInput(f"engine = {text!r:.60} must be NAME=URL of {', '.join(ADAPTERS)}")
+        parts = urlsplit(url)
+        path, _, index = parts.path.rstrip("/").rpartition("/")
+        if not parts.scheme or (not parts.netloc and name != "postgresql") or not index:
+            raise InvalidInput(
+                f"engine = {text!r:.80} needs a URL whose path ends in the index: {name}=http://host/index"
+            )
+        module, adapter_class, package, extra = ADAPTERS[name]
+        try:
+            import_module(package)
+        except ImportError:
+            raise NotFound(f"the engine {name} needs the package {package}: pip install 'rankloop[{extra}]'") from None
+        settings = settings._replace(url=urlunsplit(parts._replace(path=path)), collection=index)
+        adapter_of = getattr(import_module(f"rankloop.search.engines.{module}"), adapter_class)
+        try:
+            adapter = adapter_of(settings)
+        except Exception as error:  # Every client has errors of its own.
+            raise EngineUnavailable(_failure_of(error)) from error
+        return cls(adapter, settings.fields, settings.language)
+
     def close(self) -> None:
         self.adapter.close()
 
@@ -158,31 +186,3 @@ class ServerEngine:
 def _failure_of(error: Exception) -> str:
     """Return a message about a client's error, without a password that its text may repeat."""
     return f"the engine does not answer: {type(error).__name__}: {PASSWORD.sub('', str(error)):.200}"
-
-
-def connect_engine(text: str, settings: EngineSettings) -> ServerEngine:
-    """Connect to a running engine.
-
-    Args:
-      text: `NAME=URL`, such as `opensearch=http://localhost:9200/articles`; the last part of the path is the index.
-      settings: All but its `url` and `collection`, which are taken from the text.
-    """
-    name, _, url = text.partition("=")
-    if name not in ADAPTERS:
-        raise InvalidInput(f"engine = {text!r:.60} must be NAME=URL of {', '.join(ADAPTERS)}")
-    parts = urlsplit(url)
-    path, _, index = parts.path.rstrip("/").rpartition("/")
-    if not parts.scheme or (not parts.netloc and name != "postgresql") or not index:
-        raise InvalidInput(f"engine = {text!r:.80} needs a URL whose path ends in the index: {name}=http://host/index")
-    module, adapter_class, package, extra = ADAPTERS[name]
-    try:
-        import_module(package)
-    except ImportError:
-        raise NotFound(f"the engine {name} needs the package {package}: pip install 'rankloop[{extra}]'") from None
-    settings = settings._replace(url=urlunsplit(parts._replace(path=path)), collection=index)
-    adapter_of = getattr(import_module(f"rankloop.search.engines.{module}"), adapter_class)
-    try:
-        adapter = adapter_of(settings)
-    except Exception as error:  # Every client has errors of its own.
-        raise EngineUnavailable(_failure_of(error)) from error
-    return ServerEngine(adapter, settings.fields, settings.language)
