@@ -168,14 +168,10 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
     """The calls of the service, for the sync and the async client."""
 
     _connections: type[httpx.Client | httpx.AsyncClient]
+    send: Callable[..., Any]  # sends a request; its second argument makes the result of the response
 
     def __init__(
-        self,
-        address: str = DEFAULT_ADDRESS,
-        *,
-        key: str = "",
-        timeout: float = 10.0,
-        patience: float = RETRY_SECONDS,
+        self, address: str = DEFAULT_ADDRESS, *, key: str = "", timeout: float = 10.0, patience: float = RETRY_SECONDS
     ) -> None:
         if not address.startswith(("http://", "https://")):
             raise InvalidInput(f"address must begin with http:// or https://, got {address!r}")
@@ -184,10 +180,6 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         self._address, self._patience = address, patience
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
-
-    def send(self, request: Request, read: Callable[[httpx.Response], Any] = _answer_of) -> Any:
-        """Send a call, repeatedly while the service cannot be reached or is busy; `read` makes the result."""
-        raise NotImplementedError
 
     def _unreachable(self) -> Unreachable:
         return Unreachable(f"no answer from {self._address} in {self._patience:g} s; feedback may be sent again later")

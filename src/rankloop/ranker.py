@@ -20,7 +20,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
-from rankloop.core.types import Decision, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import with_columns
 from rankloop.features import explanation
 from rankloop.features.click_counters import ClickCounters
@@ -273,7 +273,8 @@ class Ranker:
         order = self.session.predict(request.query)
         scores = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
         # `predict` may add something that the weighted sum does not have.
-        if scores is None or _contradicts_order(scores, order):
+        tolerance = 0.0 if scores is None else 1e-9 * max(1.0, float(np.abs(scores).max(initial=0)))
+        if scores is None or np.any(np.diff(scores[order]) > tolerance):
             kind = entry_of(self.session.learner).kind
             raise InvalidInput(f"{kind} does not order items by a weighted sum of their features: use predict")
         return {request.ids[item]: float(scores[item]) for item in order.tolist()}
@@ -536,11 +537,6 @@ class Ranker:
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))
-
-
-def _contradicts_order(scores: Floats, order: Ints) -> bool:
-    tolerance = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0)))
-    return bool(np.any(np.diff(scores[order]) > tolerance))
 
 
 def _distinct(names: Any, argument: str) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.service import api_keys as keys_module
-from rankloop.service.api_keys import Grant, Keyring, grants_in, hash_of, line_of, new_key, read_line
+from rankloop.service.api_keys import Grant, Keyring, grants_in, hash_of, new_key, read_line
 from rankloop.service.settings import Settings, keys_from
 from tests.service.cases import SHOP, Location, items, running, until
 from tests.service.processes import serving
@@ -27,7 +27,7 @@ def grant_of(keyring: Keyring, key: str) -> Grant | None:
 
 def test_a_line_holds_the_hash_and_not_the_key() -> None:
     key = new_key()
-    line = line_of(key, Grant("rank", "", ("shop-*", "blog"), 12.5))
+    line = Grant("rank", "", ("shop-*", "blog"), 12.5).line(key)
     assert key not in line
     assert line == f"rank:sha256-{hashlib.sha256(key.encode()).hexdigest()}:shop-*|blog:12.5"
     hashed, grant = read_line(line)
@@ -71,7 +71,7 @@ def test_what_is_no_key_is_refused(line: str) -> None:
 
 def test_a_file_has_hashes_and_says_where_it_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "keys"
-    good = line_of("a-key-of-some-length", Grant("rank", ""))
+    good = Grant("rank", "").line("a-key-of-some-length")
     file.write_text(f"# who\n\n{good}   # the shop\n")
     assert list(grants_in(file)) == [hash_of("a-key-of-some-length")]
     for wrong in ("rank:a-plain-key", good, "cook:" + good[5:]):
@@ -87,10 +87,10 @@ def test_a_file_is_read_again_when_it_changes_and_never_opens_the_door(
 ) -> None:
     monkeypatch.setattr(keys_module, "CHECK_SECONDS", -1.0)
     file = tmp_path / "keys"
-    file.write_text(line_of("first-key", Grant("rank", "")))
+    file.write_text(Grant("rank", "").line("first-key"))
     keyring = Keyring((), file)
     assert grant_of(keyring, "first-key") is not None
-    file.write_text(line_of("second-key", Grant("admin", "")))
+    file.write_text(Grant("admin", "").line("second-key"))
     assert grant_of(keyring, "first-key") is None
     assert grant_of(keyring, "second-key") is not None
     file.write_text("nonsense")
@@ -105,9 +105,7 @@ def test_a_file_is_read_again_when_it_changes_and_never_opens_the_door(
 def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
     rank, admin, all_of_it = new_key(), new_key(), new_key()
     file = tmp_path / "keys"
-    file.write_text(
-        "\n".join([line_of(rank, Grant("rank", "", ("shop-*",))), line_of(admin, Grant("admin", "", ("shop-*",)))])
-    )
+    file.write_text("\n".join([Grant("rank", "", ("shop-*",)).line(rank), Grant("admin", "", ("shop-*",)).line(admin)]))
     given = (("admin", hash_of(all_of_it)),)
     with running(Location(tmp_path), keys=given, keys_file=file) as client:
 
@@ -144,7 +142,7 @@ def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
 
 def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     slow, quick = new_key(), new_key()
-    lines = [line_of(slow, Grant("rank", "", rate=0.001)), line_of(quick, Grant("rank", ""))]
+    lines = [Grant("rank", "", rate=0.001).line(slow), Grant("rank", "").line(quick)]
     keys = tuple((role, key) for role, _, key in (line.partition(":") for line in lines))
     with running(Location(tmp_path), keys=keys) as client:
 
@@ -174,7 +172,7 @@ def test_keys_change_while_it_runs_and_the_log_names_key_and_request(tmp_path: P
     """A real process: SIGHUP reads the file at once, and does not end it."""
     file = tmp_path / "keys"
     first, second = new_key(), new_key()
-    file.write_text(line_of(first, Grant("admin", "")))
+    file.write_text(Grant("admin", "").line(first))
     process, port = serving(Location(tmp_path), "--keys", str(file))
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
@@ -184,7 +182,7 @@ def test_keys_change_while_it_runs_and_the_log_names_key_and_request(tmp_path: P
                 return client.get("/rankers/nobody", headers=headers).status_code
 
             assert (status(first), status(second)) == (404, 401)
-            file.write_text(line_of(second, Grant("admin", "")))
+            file.write_text(Grant("admin", "").line(second))
             os.kill(process.pid, signal.SIGHUP)
             until(lambda: (status(first), status(second)) == (401, 404))
     finally:
@@ -196,7 +194,7 @@ def test_keys_change_while_it_runs_and_the_log_names_key_and_request(tmp_path: P
 
 
 def test_a_line_has_the_quota_of_a_day() -> None:
-    line = line_of("a-long-enough-key", Grant("rank", "", ("shop",), None, 1000, 5e9))
+    line = Grant("rank", "", ("shop",), None, 1000, 5e9).line("a-long-enough-key")
     _, grant = read_line(line)
     assert (grant.rate, grant.calls_per_day, grant.bytes_per_day) == (None, 1000.0, 5e9)
     for wrong in ("shop::x", "shop::0", "shop:::-1", "shop::::1"):
@@ -209,8 +207,8 @@ def test_a_key_beyond_its_quota_is_refused_until_the_next_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int | None, int | None], n_calls: int
 ) -> None:
     lines = [
-        line_of("the-key-of-the-owner", Grant("admin", "")),
-        line_of("the-key-of-a-page", Grant("rank", "", (), None, *limits)),
+        Grant("admin", "").line("the-key-of-the-owner"),
+        Grant("rank", "", (), None, *limits).line("the-key-of-a-page"),
     ]
     keys = tuple((role, key) for role, _, key in (line.partition(":") for line in lines))
     with running(Location(tmp_path), keys=keys) as client:

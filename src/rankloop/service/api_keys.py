@@ -36,6 +36,14 @@ class Grant(NamedTuple):
         """Return True if the key is for this ranker, experiment or catalogue."""
         return not self.rankers or any(fnmatchcase(name, pattern) for pattern in self.rankers)
 
+    def line(self, key: str) -> str:
+        """Return the line of a key for a file or for RANKLOOP_KEYS, which has only its hash."""
+        limits = (self.rate, self.calls_per_day, self.bytes_per_day)
+        numbers = ["" if number is None else f"{number:.15g}" for number in limits]
+        line = ":".join([self.role, hash_of(key), "|".join(self.rankers), *numbers]).rstrip(":")
+        read_line(line)  # raises if it could not be read again
+        return line
+
 
 def new_key() -> str:
     """Return a key of 256 random bits, which one round of a hash is enough to hide."""
@@ -45,20 +53,6 @@ def new_key() -> str:
 def hash_of(key: str) -> str:
     """Return the hash of a key, as files and variables hold it."""
     return f"sha256-{hashlib.sha256(key.encode()).hexdigest()}"
-
-
-def line_of(key: str, grant: Grant) -> str:
-    """Return the line of a key for a file or for RANKLOOP_KEYS; raise `InvalidInput` if it could not be read again.
-
-    Args:
-      key: The key itself; the line has its hash.
-      grant: Its permissions.
-    """
-    limits = (grant.rate, grant.calls_per_day, grant.bytes_per_day)
-    numbers = ["" if number is None else f"{number:.15g}" for number in limits]
-    line = ":".join([grant.role, hash_of(key), "|".join(grant.rankers), *numbers]).rstrip(":")
-    read_line(line)
-    return line
 
 
 def read_line(line: str) -> tuple[str, Grant]:

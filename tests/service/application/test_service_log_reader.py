@@ -18,7 +18,7 @@ from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.ranking_log import AskedRanker, prefix_probabilities
 from rankloop.evaluation.propensity_evaluation import report_of_rankings
 from rankloop.logs.reader import lists_in
-from rankloop.service.application.service_log_reader import logged_rankings
+from rankloop.service.application.service_log_reader import _logged_rankings
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, running
 
@@ -72,7 +72,7 @@ def test_the_states_that_drew_the_rankings_are_found_again(log: Location) -> Non
     for record in log.records():
         if isinstance(record.event, Ranked) and record.event.log_propensity is not None:
             written.setdefault(tuple(record.event.order), set()).add(round(record.event.log_propensity, 9))
-    found = list(logged_rankings(str(log.data), "shop"))
+    found = list(_logged_rankings(str(log.data), "shop"))
     assert len(found) == ROUNDS * 4 // 5  # those without an answer are still open
     for entry in found:
         probabilities = prefix_probabilities(entry.drawn_by, entry.query, entry.ranking, 2)
@@ -94,7 +94,7 @@ def test_lists_whose_states_were_unlearned_keep_the_propensity_that_was_logged(
             body = {"impression": answer["impression"], "clicks": answer["ranking"][:1], "final": True}
             assert client.post("/rankers/shop/feedback", json=body).status_code == 200
         assert client.request("DELETE", "/users/u5?relearn=true").status_code == 200
-    lists = list(logged_rankings(str(location.data)))
+    lists = list(_logged_rankings(str(location.data)))
     assert len(lists) == len(written) == 58
     assert [entry.propensity is None for entry in lists[:5]] == [True] * 5  # nothing before them was erased
     assert lists[-1].propensity is not None  # 58 updates remain, and the state of number 59 drew it
@@ -117,7 +117,7 @@ def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytes
         assert found["n"] == answer["n_rows"] == ROUNDS * 4 // 5
         assert found["method"] == method
         assert abs(found["value"] - right) < 4 * found["standard_error"], method
-        rankings = logged_rankings(str(log.data), "shop")
+        rankings = _logged_rankings(str(log.data), "shop")
         report = report_of_rankings(AskedRanker(target), rankings, "best", method, Options())
         assert report.estimates["best"].value == found["value"]
     assert lists_in(str(log.data), ranker="shop").export.feature_names == ()

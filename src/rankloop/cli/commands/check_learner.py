@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -36,26 +36,25 @@ def check_learner(
     from rankloop.contracts.suite import check_names, learners_of
 
     check_names(only or ())
-    with interruptible("nothing was changed"):
-        with redirect_stdout(sys.stderr):
-            learners = learners_of(target)
-        tables = [_check(entry, outcomes(entry, only or ()), as_json) for entry in learners]
+    report = None if as_json else sys.stdout
+    with interruptible("nothing was changed"), redirect_stdout(sys.stderr):  # for what a learner prints
+        tables = [_check(entry, outcomes(entry, only or ()), report) for entry in learners_of(target)]
     if as_json:
         print_json(tables)
     if not all(table["kept"] for table in tables):
         raise typer.Exit(1)
 
 
-def _check(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool) -> dict[str, Any]:
+def _check(entry: "Entry", outcomes: Iterator["ContractOutcome"], report: TextIO | None) -> dict[str, Any]:
     """Test the contracts of a learner and print each result as soon as it is there."""
 
     def say(text: str) -> None:
-        if not as_json:
-            typer.echo(text)
+        if report is not None:
+            typer.echo(text, file=report)
 
     say(f"{entry.kind} ({entry.cls.__module__}:{entry.cls.__qualname__})")
     started, results = time.monotonic(), []
-    while outcome := _next_without_prints(outcomes):
+    for outcome in outcomes:
         results.append(outcome)
         line = f"{outcome.name:<26}  {outcome.promise}"
         if outcome.failure is None:
@@ -68,9 +67,3 @@ def _check(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool)
     verdict = f"fails {failures} of {len(results)} contracts" if failures else f"keeps all {len(results)} contracts"
     say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
     return {"kind": entry.kind, "kept": not failures, "contracts": [outcome._asdict() for outcome in results]}
-
-
-def _next_without_prints(outcomes: Iterator["ContractOutcome"]) -> "ContractOutcome | None":
-    """Test the next contract; the prints of the learner go to standard error."""
-    with redirect_stdout(sys.stderr):
-        return next(outcomes, None)

@@ -71,17 +71,9 @@ def evaluate(
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     where = engine_of(engine, workers)
     options: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
+    options |= {"estimator": estimator, "position_bias": bias, "seed": seed}
     with interruptible("nothing was saved"), progress_bar(f"evaluating {Path(log).name}", "rows") as progress:
-        evaluation = evaluate_on_log(
-            rankings,
-            log,
-            estimator=estimator,
-            engine=where,
-            progress=progress,
-            position_bias=bias,
-            seed=seed,
-            **options,
-        )
+        evaluation = evaluate_on_log(rankings, log, engine=where, progress=progress, **options)
     if plot is not None:
         evaluation.plot(plot)
     print_result(evaluation, as_json, lines=[] if plot is None else [f"plot: {plot}"])

@@ -49,15 +49,9 @@ def rehearse(
     if quick:
         pages, seeds = max(20, pages // 10), 2
     kinds = None if schema is None else Schema.from_toml(schema)
-    reading: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "skip_bad_rows": skip_bad_rows}
-    players: dict[str, Any] = {
-        "learners": learner or [],
-        "engine": engine_of(engine, workers),
-        "without": without or [],
-    }
+    settings: dict[str, Any] = {"columns": named_columns(column or []), "ranker": ranker, "without": without or []}
+    settings |= {"skip_bad_rows": skip_bad_rows, "learners": learner or [], "engine": engine_of(engine, workers)}
     with interruptible("nothing was saved"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
-        rehearsal = simulate_learners(
-            log, model, schema=kinds, pages=pages, seeds=seeds, progress=progress, **players, **reading
-        )
+        rehearsal = simulate_learners(log, model, schema=kinds, pages=pages, seeds=seeds, progress=progress, **settings)
     report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
     print_result(rehearsal, as_json, {"report": str(report)}, [f"report: {report}"])

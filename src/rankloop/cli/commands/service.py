@@ -132,14 +132,14 @@ def key(
     (or for RANKLOOP_KEYS); it contains only a hash, from which the key cannot be computed. A running service reads the
     file again when it changes, or at SIGHUP.
     """
-    from rankloop.service.api_keys import MIN_KEY_LENGTH, Grant, line_of, new_key
+    from rankloop.service.api_keys import MIN_KEY_LENGTH, Grant, new_key
 
     key_text = new_key() if action == "new" else sys.stdin.readline().strip()
     if len(key_text) < MIN_KEY_LENGTH:
         raise InvalidInput(
             f"the key is shorter than {MIN_KEY_LENGTH} characters: use a longer one: `echo KEY | rankloop key hash`"
         )
-    line = line_of(key_text, Grant(role, "", tuple(rankers or ()), rate, calls_per_day, bytes_per_day))
+    line = Grant(role, "", tuple(rankers or ()), rate, calls_per_day, bytes_per_day).line(key_text)
     if action == "new":
         typer.echo(f"rankloop: the key, which is stored nowhere: {key_text}", err=True)
     typer.echo(line)

@@ -234,11 +234,8 @@ class Administration:
             raise NotFound(f"there is no snapshot of state {number}; there are snapshots of {listed}")
         return number
 
-    async def forget(
-        self, name: str, *, query_id: str | None = None, user: str | None = None, shown_before: float | None = None
-    ) -> int:
-        """Remove impressions and unlearn them; of several conditions all must hold. Return their number."""
-        selection = Selection(query_id, user, shown_before)
+    async def forget(self, name: str, selection: Selection) -> int:
+        """Remove impressions and unlearn them; return their number."""
         if selection == Selection():
             raise Rejected("forget", "give query_id, user or shown_before: the impressions to remove")
         entity = (await self._directory.find_ranker(name)).entity

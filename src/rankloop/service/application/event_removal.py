@@ -214,11 +214,8 @@ class Amendment:
         Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
         Return the event from which on the ranker is learned again.
         """
-        kept = [
-            record
-            for record in self.store.changes(self.entity, with_snapshots=True)
-            if isinstance(record.event, Rebased)
-        ]
+        changes = self.store.changes(self.entity, with_snapshots=True)
+        kept = [record for record in changes if isinstance(record.event, Rebased)]
         if not kept or kept[-1].seq < since:
             return since
         for record in kept:
@@ -254,10 +251,8 @@ class Amendment:
 
     def _begin(self) -> int:
         """Return to the last snapshot before the changes; return the event after which to continue."""
-        rows, events = (
-            self.store.snapshots(self.entity),
-            [each.event for each in self.store.changes(self.entity, with_snapshots=True)],
-        )
+        rows = self.store.snapshots(self.entity)
+        events = [record.event for record in self.store.changes(self.entity, with_snapshots=True)]
         targets = {event.to for event in events if isinstance(event, RolledBack)} - {0}
         self._needed_numbers = targets.union(number for number, _, _ in rows)
         numbers = [number for number, seq, _ in rows if seq < self._since]

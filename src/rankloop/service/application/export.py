@@ -12,13 +12,7 @@ from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typ
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_acceptance import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.records import (
-    Created,
-    ExperimentCreated,
-    OutcomesReceived,
-    Ranked,
-    Record,
-)
+from rankloop.service.records import Created, ExperimentCreated, OutcomesReceived, Ranked, Record
 
 MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 

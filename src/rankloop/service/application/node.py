@@ -14,6 +14,7 @@ from rankloop.service.application.administration import Administration
 from rankloop.service.application.directory import Directory
 from rankloop.service.application.feedback import FeedbackIntake
 from rankloop.service.application.learner_worker import Learning
+from rankloop.service.application.reports import Reports
 from rankloop.service.application.served_ranker import Ranking
 from rankloop.service.domain.drift_alarm import DriftAlarms
 from rankloop.service.domain.feedback_acceptance import impression_of
@@ -51,6 +52,7 @@ class Node:
         self.ranking = Ranking(self)
         self.feedback = FeedbackIntake(self)
         self.administration = Administration(self)
+        self.reports = Reports(self)
         self._jobs: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
 

@@ -42,16 +42,11 @@ def read_service_log(where: str, ranker: str = "") -> ListLog:
                 projection.apply(record)
             schemas = projection.config.schemas if projection.config is not None else []
             file.writelines(parquet(partial(log.read, entity), schemas))
-        return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
+        return replace(read_service_export(path), rankings=partial(_logged_rankings, where, ranker))
 
 
-def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
-    """Yield the closed impressions of a ranker whose positions were all chosen by the learner.
-
-    Args:
-      where: The folder, the SQLite file or the PostgreSQL address of the service.
-      ranker: Its name; may be empty if there is only one.
-    """
+def _logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
+    """Yield the closed impressions of a ranker whose positions were all chosen by the learner."""
     with log_at(where) as log:
         entity = _entity(log.entities(), ranker, where)
         records = log.read(entity)

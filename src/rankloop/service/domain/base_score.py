@@ -33,6 +33,28 @@ class Base(NamedTuple):
     booster: "NamedBooster | None" = None  # computes the score before it is logged
     computed_score: str = ""  # the feature that the service computes, if there is one
 
+    @classmethod
+    def of(cls, body: BaseBody | None, problem: Problem, schema: Schema | None) -> "Base":
+        """Check the base of a request for a problem without a score that is computed; its booster is read later.
+
+        The schema has the field of a computed score; it is None if features are plain numbers.
+        """
+        if body is None:
+            return cls()
+        if [body.feature, body.weights, body.booster, body.kind].count(None) != 3:
+            raise Rejected(
+                "base", "give exactly one of feature (that holds the existing score), weights, booster and kind"
+            )
+        column = _numeric_column(body, problem) if schema is None else _schema_column(body, schema)
+        weights = checked_weights(body.weights, problem.n_features, "base.weights")
+        model = ""
+        if body.model is not None:
+            if body.feature is None and body.booster is None:
+                reason = "names the model that computes base.feature; a base given by weights needs no model"
+                raise Rejected("base.model", reason)
+            model = _checked_model(body.model, "base.model")
+        return cls(column, weights, model, computed_score="" if column is None else score_name(body))
+
     def with_score(self, request: QueryRequest) -> QueryRequest:
         """Return a request of plain numbers with the score as its last feature, if it is computed."""
         if not self.computed_score:
@@ -86,29 +108,6 @@ class Base(NamedTuple):
             return score(self.booster)
         except InvalidInput as error:  # its library was uninstalled
             raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
-
-
-def base_of(body: BaseBody | None, problem: Problem, schema: Schema | None) -> Base:
-    """Check the base of a request; its booster is read later.
-
-    Args:
-      body: The base; None if there is none.
-      problem: The problem of the request, without a score that is computed.
-      schema: With the field of a score that is computed; None if features are plain numbers.
-    """
-    if body is None:
-        return Base()
-    if [body.feature, body.weights, body.booster, body.kind].count(None) != 3:
-        raise Rejected("base", "give exactly one of feature (that holds the existing score), weights, booster and kind")
-    column = _numeric_column(body, problem) if schema is None else _schema_column(body, schema)
-    weights = checked_weights(body.weights, problem.n_features, "base.weights")
-    model = ""
-    if body.model is not None:
-        if body.feature is None and body.booster is None:
-            reason = "names the model that computes base.feature; a base given by weights needs no model"
-            raise Rejected("base.model", reason)
-        model = _checked_model(body.model, "base.model")
-    return Base(column, weights, model, computed_score="" if column is None else score_name(body))
 
 
 def _numeric_column(body: BaseBody, problem: Problem) -> int | None:

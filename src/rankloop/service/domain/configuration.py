@@ -21,7 +21,7 @@ from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
-from rankloop.service.domain.base_score import BASE_SCORE, Base, base_of, score_name, with_base_score
+from rankloop.service.domain.base_score import BASE_SCORE, Base, score_name, with_base_score
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked, SchemaChanged
 from rankloop.service.request_bodies import MAX_SIZE, CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
@@ -206,7 +206,7 @@ def config_of(body: CreateBody) -> RankerConfig:
         problem = schema.problem(n_items=len(items) or None, **sizes)
         with rejected_as("learner"):
             learner: AnyLearner = with_hashed(build(body.learner, "learner"))
-        base = base_of(given_base, problem, schema)
+        base = Base.of(given_base, problem, schema)
         plain = msgspec.structs.replace(plain, schema=schema.to_plain())
         adapter = Adapter((), 0, items)
     else:
@@ -218,7 +218,7 @@ def config_of(body: CreateBody) -> RankerConfig:
         fills_gaps = from_layers(learner, "fills_gaps", False)
         names, n_features, n_context = problem.feature_names, problem.n_features, problem.n_context
         adapter = Adapter(names, n_features, items, n_context, encoding=encoding, fills=fills_gaps)
-        base = base_of(given_base, problem, None)
+        base = Base.of(given_base, problem, None)
         if base.computed_score:
             all_names = (*names, base.computed_score) if names else ()
             problem = problem._replace(n_features=n_features + 1, feature_names=all_names)

@@ -1,10 +1,10 @@
 """The HTTP application: all routes, errors as problem documents, the live page and the API reference."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -29,17 +29,23 @@ from rankloop.service.stores.open import open_store
 PAGE_FOLDER = Path(__file__).parent / "static"
 
 
-def make_app(
-    settings: Settings,
-    opened: Callable[[Node], Any] | None = None,
-    store: Store | None = None,
-) -> FastAPI:
+class Addition(Protocol):
+    """An addition to a service, such as the demo or the search box, with its own endpoints."""
+
+    async def begin(self, node: Node) -> None:
+        """Start; called once the node is ready."""
+
+    def add_endpoints(self, endpoints: Endpoints) -> None:
+        """Add the endpoints."""
+
+
+def make_app(settings: Settings, store: Store | None = None, addition: Addition | None = None) -> FastAPI:
     """Build the application.
 
     Args:
       settings: The settings of the service.
-      opened: Awaited with the node once it is ready.
       store: An open store; the store of the settings unless given.
+      addition: The demo or the search box.
     """
     metrics = Metrics()
 
@@ -50,8 +56,8 @@ def make_app(
         await node.open()
         metrics.watch(node)
         try:
-            if opened is not None:
-                await opened(node)
+            if addition is not None:
+                await addition.begin(node)
             yield
         finally:
             await node.close()
@@ -65,8 +71,10 @@ def make_app(
     _add_errors(app)
     add_ranking(endpoints)
     add_administration(endpoints)
-    add_monitoring(endpoints, metrics)
+    add_monitoring(endpoints)
     _add_pages(endpoints)
+    if addition is not None:
+        addition.add_endpoints(endpoints)
     return app
 
 
@@ -89,8 +97,10 @@ def _add_errors(app: FastAPI) -> None:
         kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "error")
         matches = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
         methods = sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
-        headers = {"Allow": ", ".join(methods)} if error.status_code == 405 else None
-        return response_of(problem(error.status_code, kind, str(error.detail)), headers)
+        response = response_of(problem(error.status_code, kind, str(error.detail)))
+        if error.status_code == 405:
+            response.headers["Allow"] = ", ".join(methods)
+        return response
 
 
 def _add_pages(endpoints: Endpoints) -> None:

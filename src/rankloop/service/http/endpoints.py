@@ -23,7 +23,7 @@ from rankloop.service.settings import Settings
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
-__all__ = ["Endpoint", "Endpoints", "JsonResponse", "decode", "read_body", "read_content", "stream"]
+__all__ = ["Endpoint", "Endpoints", "JsonResponse", "decode", "read_body", "stream"]
 Role = Literal["anyone", "feedback", "rank", "admin"]  # the role that a key needs; admin keys may call everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
@@ -196,26 +196,19 @@ def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:
-    """Read and decode the JSON body of a request.
+    """Read and decode the body of a request; without a Content-Type it has the expected one.
 
     Args:
       request: The request.
-      kind: The type of the body.
+      kind: The type of the body: that of JSON, or `bytes` for a file.
       is_optional: True if the body may be left out.
     """
-    content = await read_content(request)
-    return decode(content or b"{}" if is_optional else content, kind)
-
-
-async def read_content(request: Request, media: str = JSON_MEDIA) -> bytes:
-    """Read the body of a request.
-
-    Args:
-      request: The request.
-      media: The expected Content-Type, also assumed if the request has none.
-    """
+    media = FILE_MEDIA if kind is bytes else JSON_MEDIA
     sent = request.headers.get("content-type", media)
-    return await receive_content(request.receive, request.scope["declared"].max_bytes, sent, media)
+    content = await receive_content(request.receive, request.scope["declared"].max_bytes, sent, media)
+    if kind is bytes:
+        return content  # type: ignore[return-value]
+    return decode(content or b"{}" if is_optional else content, kind)
 
 
 def stream(parts: Iterator[bytes], media: str) -> Response:

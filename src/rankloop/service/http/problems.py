@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -78,17 +78,10 @@ def problem_of(error: Exception) -> dict[str, Any]:
     return problem(500, "internal-error", detail)
 
 
-def response_of(document: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return the response of a problem document.
-
-    Args:
-      document: The document.
-      headers: Further headers.
-    """
-    if document["status"] in (429, 503, 507):
-        headers = {"Retry-After": "1"}
-    if document["status"] == 401:
-        headers = {"WWW-Authenticate": "Bearer"}
+def response_of(document: dict[str, Any]) -> Response:
+    """Return the response of a problem document."""
+    headers = {"Retry-After": "1"} if document["status"] in (429, 503, 507) else {}
+    headers |= {"WWW-Authenticate": "Bearer"} if document["status"] == 401 else {}
     return Response(msgspec.json.encode(document), document["status"], headers, PROBLEM_MEDIA)
 
 

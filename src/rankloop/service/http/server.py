@@ -17,18 +17,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from socket import socket as Socket
 from threading import current_thread, main_thread
-from typing import Any, Protocol
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.app import make_app
+from rankloop.service.http.app import Addition, make_app
 from rankloop.service.http.connections import KEEP_ALIVE_SECONDS, TimedProtocol, connection_limit
-from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.settings import Settings
 from rankloop.service.stores.base import Store
 from rankloop.service.stores.open import open_store
@@ -171,16 +169,6 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class Addition(Protocol):
-    """An addition to a server, such as the demo or the search box, with its own endpoints."""
-
-    async def begin(self, node: Node) -> None:
-        """Start; called once the node is ready."""
-
-    def add_endpoints(self, endpoints: Endpoints) -> None:
-        """Add the endpoints."""
-
-
 def make_server(settings: Settings, store: Store | None = None, addition: Addition | None = None) -> Server:
     """Build a server that does not run yet.
 
@@ -189,9 +177,7 @@ def make_server(settings: Settings, store: Store | None = None, addition: Additi
       store: An open store; the store of the settings unless given.
       addition: The demo or the search box.
     """
-    app = make_app(settings, addition.begin if addition else None, store)
-    if addition:
-        addition.add_endpoints(app.state.endpoints)
+    app = make_app(settings, store, addition)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -210,10 +196,7 @@ def make_server(settings: Settings, store: Store | None = None, addition: Additi
 
 
 def serve(
-    settings: Settings,
-    announce: Callable[[str], None],
-    shared: int | None = None,
-    addition: Addition | None = None,
+    settings: Settings, announce: Callable[[str], None], shared: int | None = None, addition: Addition | None = None
 ) -> None:
     """Serve until a signal to stop; then finish running calls, write snapshots and return.
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from socket import socket as Socket
 
 from rankloop.service.application.rebuild import check_kinds
-from rankloop.service.http.server import Addition, address_of, bound_socket, serve
+from rankloop.service.http.app import Addition
+from rankloop.service.http.server import address_of, bound_socket, serve
 from rankloop.service.settings import Settings, half_of_memory
 from rankloop.service.stores.open import open_store
 
@@ -32,9 +33,9 @@ class WorkerProcess:
         self.process = subprocess.Popen(command, env=environment, pass_fds=[number, write_end])
         os.close(write_end)
 
-    def starts(self, max_seconds: float = START_SECONDS) -> bool:
+    def starts(self) -> bool:
         """Wait until it answers calls; return False if it ended or takes too long."""
-        ready, _, _ = select.select([self._started], [], [], max_seconds)
+        ready, _, _ = select.select([self._started], [], [], START_SECONDS)
         return bool(ready) and bool(os.read(self._started, 1))
 
     def tell_to_stop(self) -> None:

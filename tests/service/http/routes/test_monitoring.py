@@ -19,10 +19,10 @@ from tests.coroutines import run_coroutine
 NAMES = [f"ranker-{number:02d}" for number in range(20)]
 
 
-def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, Any]:
-    """An application with rankers whose reports take so long, and what makes them."""
+def watched(seconds: float, made: Counter[str], gone: str = "") -> Any:
+    """An application with rankers whose reports take so long."""
 
-    def report(node: Any, name: str) -> dict[str, Any]:
+    def report(name: str) -> dict[str, Any]:
         if name == gone:
             raise NotFound(name)
         made[name] += 1
@@ -33,8 +33,9 @@ def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, An
         """There is nothing new."""
 
     directory = SimpleNamespace(rankers=dict.fromkeys(NAMES), experiments={})
-    node = SimpleNamespace(ready=True, directory=directory, learning=SimpleNamespace(catch_up_with_all=catch_up))
-    return SimpleNamespace(state=SimpleNamespace(node=node, stopping=False)), report
+    reports, learning = SimpleNamespace(ranker=report, experiment=report), SimpleNamespace(catch_up_with_all=catch_up)
+    node = SimpleNamespace(ready=True, directory=directory, learning=learning, reports=reports)
+    return SimpleNamespace(state=SimpleNamespace(node=node, stopping=False))
 
 
 async def first_of(stream: EventStream, name: str | None = None) -> dict[str, Any]:
@@ -45,10 +46,9 @@ async def first_of(stream: EventStream, name: str | None = None) -> dict[str, An
     raise AssertionError("there was none")
 
 
-def test_a_report_is_made_once_for_all_who_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_made_once_for_all_who_watch() -> None:
     made: Counter[str] = Counter()
-    app, report = watched(0.0, made, gone=NAMES[3])
-    monkeypatch.setattr(monitoring, "ranker_report", report)
+    app = watched(0.0, made, gone=NAMES[3])
 
     async def watch() -> list[dict[str, Any]]:
         stream = EventStream(app)
@@ -62,10 +62,9 @@ def test_a_report_is_made_once_for_all_who_watch(monkeypatch: pytest.MonkeyPatch
     assert abs(events[0]["at"] - time.time()) < 60
 
 
-def test_calls_are_answered_between_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_answered_between_reports() -> None:
     made: Counter[str] = Counter()
-    app, report = watched(0.005, made)
-    monkeypatch.setattr(monitoring, "ranker_report", report)
+    app = watched(0.005, made)
 
     async def watch() -> int:
         watching = asyncio.create_task(first_of(EventStream(app)))
@@ -80,8 +79,7 @@ def test_calls_are_answered_between_reports(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_later_event_has_a_later_report(monkeypatch: pytest.MonkeyPatch) -> None:
     made: Counter[str] = Counter()
-    app, report = watched(0.0, made)
-    monkeypatch.setattr(monitoring, "ranker_report", report)
+    app = watched(0.0, made)
     monkeypatch.setattr(monitoring, "EVENT_SECONDS", 0.05)
 
     async def watch() -> None:

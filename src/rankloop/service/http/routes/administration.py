@@ -11,8 +11,8 @@ from starlette.responses import Response
 from rankloop.core.errors import Rejected
 from rankloop.rules import Rules
 from rankloop.service import request_bodies as bodies
-from rankloop.service.application.reports import catalogue_report, experiment_report, history_of, ranker_report
-from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, read_content
+from rankloop.service.application.event_removal import Selection
+from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body
 from rankloop.service.http.keys_and_limits import FILE_MEDIA, check_reach
 
 MAX_REPORTS_AT_ONCE = 50  # without a pause for other calls
@@ -60,7 +60,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
         body = await read_body(request, bodies.CreateBody)
         check_reach(request.scope, body.problem.catalogue)
         new = await endpoints.node.administration.create(_checked_name(name), body)
-        return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
+        return JsonResponse(endpoints.node.reports.ranker(name), 201 if new else 200)
 
     @endpoints.add("GET /rankers", tag="rankers")
     async def rankers() -> Response:
@@ -69,7 +69,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
         reports = []
         for name in sorted(endpoints.node.directory.rankers):
             if name in endpoints.node.directory.rankers:  # it may have been deleted during the pause
-                reports.append(ranker_report(endpoints.node, name))
+                reports.append(endpoints.node.reports.ranker(name))
             if len(reports) % MAX_REPORTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return JsonResponse({"rankers": reports})
@@ -78,13 +78,13 @@ def _add_rankers(endpoints: Endpoints) -> None:
     async def ranker(name: str) -> Response:
         """Return the spec, state number, counts and health of a ranker."""
         await endpoints.node.learning.catch_up(name)
-        return JsonResponse(ranker_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.ranker(name))
 
     @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerChangeBody)
     async def change(name: str, request: Request) -> Response:
         """Change the feedback window of a ranker, also for open impressions."""
         await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerChangeBody)).window)
-        return JsonResponse(ranker_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.ranker(name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
     async def delete(name: str) -> Response:
@@ -107,21 +107,21 @@ def _add_rankers(endpoints: Endpoints) -> None:
         """
         settings = _settings_of(request)
         check_reach(request.scope, settings.get("problem", {}).get("catalogue"))
-        saved = await read_content(request, FILE_MEDIA)
+        saved = await read_body(request, bytes)
         new = await endpoints.node.administration.create_from_file(_checked_name(name), saved, settings)
-        return JsonResponse(ranker_report(endpoints.node, name), 201 if new else 200)
+        return JsonResponse(endpoints.node.reports.ranker(name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a ranker, or remove some; repeating the request changes nothing."""
         await endpoints.node.administration.change_schema(name, await read_body(request, bodies.SchemaBody))
-        return JsonResponse(ranker_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.ranker(name))
 
     @endpoints.add("PUT /rankers/{name}/rules", tag="rankers", body=Rules)
     async def set_rules(name: str, request: Request) -> Response:
         """Replace the rules that are applied to the learned order; an empty object removes them."""
         await endpoints.node.administration.set_rules(name, await read_body(request, Rules))
-        return JsonResponse(ranker_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.ranker(name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
     async def explain(name: str, impression: str = "", id: str = "") -> Response:
@@ -143,8 +143,8 @@ def _add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
         """Return counts, health and weights at each snapshot, of at most a few dozen, and now."""
-        runtime = await endpoints.node.directory.find_ranker(name)
-        points = await asyncio.to_thread(history_of, runtime, endpoints.node.store)
+        await endpoints.node.directory.find_ranker(name)
+        points = await asyncio.to_thread(endpoints.node.reports.history, name)
         return JsonResponse({"points": points})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
@@ -176,10 +176,8 @@ def _add_rankers(endpoints: Endpoints) -> None:
     async def forget_impressions(name: str, request: Request) -> Response:
         """Delete impressions from log and snapshots, and retrain without them."""
         body = await read_body(request, bodies.ForgetBody)
-        forgotten = await endpoints.node.administration.forget(
-            name, query_id=body.query_id, user=body.user, shown_before=body.shown_before
-        )
-        return JsonResponse({"forgotten": forgotten})
+        selection = Selection(body.query_id, body.user, body.shown_before)
+        return JsonResponse({"forgotten": await endpoints.node.administration.forget(name, selection)})
 
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)
     async def clone(name: str, request: Request) -> Response:
@@ -187,7 +185,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
         new = _checked_name((await read_body(request, bodies.CloneBody)).name)
         check_reach(request.scope, new)
         await endpoints.node.administration.clone(name, new)
-        return JsonResponse(ranker_report(endpoints.node, new), 201)
+        return JsonResponse(endpoints.node.reports.ranker(new), 201)
 
 
 def _add_experiments(endpoints: Endpoints) -> None:
@@ -197,7 +195,7 @@ def _add_experiments(endpoints: Endpoints) -> None:
         body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
         new = await endpoints.node.administration.create_experiment(_checked_name(name), body)
-        return JsonResponse(experiment_report(endpoints.node, name), 201 if new else 200)
+        return JsonResponse(endpoints.node.reports.experiment(name), 201 if new else 200)
 
     @endpoints.add("DELETE /experiments/{name}", tag="experiments")
     async def delete_experiment(name: str) -> Response:
@@ -210,14 +208,14 @@ def _add_experiments(endpoints: Endpoints) -> None:
         """Return the reports of all experiments."""
         await endpoints.node.learning.catch_up_with_all()
         node = endpoints.node
-        reports = [experiment_report(node, name) for name in sorted(node.directory.experiments)]
+        reports = [node.reports.experiment(name) for name in sorted(node.directory.experiments)]
         return JsonResponse({"experiments": reports})
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
         """Return wins and losses, or the means per user of an A/B test, with p-values that are valid at any time."""
         await endpoints.node.learning.catch_up(name)
-        return JsonResponse(experiment_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.experiment(name))
 
 
 def _add_catalogues(endpoints: Endpoints) -> None:
@@ -226,20 +224,20 @@ def _add_catalogues(endpoints: Endpoints) -> None:
         """Put rows by id: each replaces the row of its id, null deletes it, other rows stay."""
         body = await read_body(request, bodies.CatalogueBody)
         changed = await endpoints.node.administration.put_catalogue(_checked_name(name), body)
-        return JsonResponse(catalogue_report(endpoints.node, name) | {"changed": changed})
+        return JsonResponse(endpoints.node.reports.catalogue(name) | {"changed": changed})
 
     @endpoints.add("GET /catalogues", tag="catalogues")
     async def catalogues() -> Response:
         """Return the reports of all catalogues."""
         node = endpoints.node
-        reports = [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]
+        reports = [node.reports.catalogue(name) for name in sorted(node.directory.catalogues)]
         return JsonResponse({"catalogues": reports})
 
     @endpoints.add("GET /catalogues/{name}", tag="catalogues")
     async def catalogue(name: str) -> Response:
         """Return the number of rows, the event of the last change, and the rankers that use the catalogue."""
         await endpoints.node.directory.find_catalogue(name)
-        return JsonResponse(catalogue_report(endpoints.node, name))
+        return JsonResponse(endpoints.node.reports.catalogue(name))
 
 
 def _add_aliases(endpoints: Endpoints) -> None:

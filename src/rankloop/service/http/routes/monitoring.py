@@ -17,30 +17,23 @@ from rankloop.core.extras import import_extra
 from rankloop.features.schema import Schema
 from rankloop.service.application.export import json_lines, parquet
 from rankloop.service.application.node import Node
-from rankloop.service.application.reports import experiment_report, ranker_report
 from rankloop.service.application.ubi_bulk import ubi_bulk
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.keys_and_limits import check_reach
-from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.problems import problem, response_of
 
 EVENT_SECONDS = 1.0  # between two events
 MAX_BLOCK_SECONDS = 0.002  # in which reports are made without a pause for other calls
-Report = Callable[[Node, str], dict[str, Any]]
+Report = Callable[[str], dict[str, Any]]
 ENTITY_KINDS = ("ranker", "experiment")
 MAX_READY_SECONDS = 2.0  # for the log to take a write, before the service is called not ready
 FAILING_REASON = "the log cannot be written now"
 STOPPING_REASON = "this process is stopping"
 
 
-def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
-    """Add the endpoints for events, exports, readiness and metrics.
-
-    Args:
-      endpoints: The endpoints of the application.
-      metrics: The metrics of the service.
-    """
+def add_monitoring(endpoints: Endpoints) -> None:
+    """Add the endpoints for events, exports, readiness and metrics."""
     event_stream, state = EventStream(endpoints.app), endpoints.app.state
 
     @endpoints.add("GET /events", tag="health")
@@ -90,7 +83,7 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
     async def prometheus() -> Response:
         """Return the metrics in the format of Prometheus."""
         await endpoints.node.learning.catch_up_with_all()
-        text = await asyncio.to_thread(metrics.text)  # with many rankers it takes long
+        text = await asyncio.to_thread(state.metrics.text)  # with many rankers it takes long
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -116,20 +109,20 @@ class EventStream:
         node: Node = self._app.state.node
         while node.ready and not self._app.state.stopping:
             await node.learning.catch_up_with_all()
-            rankers = await self._reports(node, ranker_report, node.directory.rankers if name is None else [name])
-            experiments = await self._reports(node, experiment_report, node.directory.experiments)
+            rankers = await self._reports(node.reports.ranker, node.directory.rankers if name is None else [name])
+            experiments = await self._reports(node.reports.experiment, node.directory.experiments)
             at = msgspec.json.encode(time.time())
             yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
             await asyncio.sleep(EVENT_SECONDS)
 
-    async def _reports(self, node: Node, report: Report, names: Iterable[str]) -> bytes:
+    async def _reports(self, report: Report, names: Iterable[str]) -> bytes:
         paused, reports = time.monotonic(), []
         for name in sorted(names):
             made, content = self._made.get((report, name), (-math.inf, b""))
             now = time.monotonic()
             if now - made > EVENT_SECONDS / 2:
                 try:
-                    content = msgspec.json.encode(report(node, name))
+                    content = msgspec.json.encode(report(name))
                 except NotFound:  # it was just deleted
                     self._made.pop((report, name), None)
                     continue
