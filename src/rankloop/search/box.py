@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.explanation import Contribution, Explanation
@@ -62,10 +62,11 @@ class SearchBox:
         remember_visitors: bool = False,
     ) -> None:
         self.folder = Path(data)
-        self.engine, self._source = open_engine(source, engine, self.folder, columns, fields, language, meaning)
+        self._opened = OpenedEngine.of(source, engine, self.folder, columns, fields, language, meaning)
+        self.engine = self._opened.engine
         try:
             self._service = LocalService(Settings(data=self.folder))
-            if self._source is not None:
+            if self._opened.source is not None:
                 self.last_refresh = self.refresh()
             self._search = RankedSearch(self._service.node, self.engine, seed, fields, remember_visitors)
             self._service.call(self._search.begin())
@@ -75,7 +76,7 @@ class SearchBox:
 
     def refresh(self) -> Refresh:
         """Read documents that are new or have changed, and drop those that are gone; what was learned stays."""
-        return refresh_engine(self.engine, self._source)
+        return self._opened.refresh()
 
     def search(self, text: str, n: int = 10, visitor: str | None = None, **options: Any) -> SearchResults:
         """Return the results to show, and log them; neighbours are swapped now and then to explore.
@@ -165,54 +166,49 @@ def _name_of(impression: SearchResults | str) -> str:
     return impression if isinstance(impression, str) else impression.impression
 
 
-def open_engine(
-    source: str | os.PathLike[str] | None,
-    engine: str | SearchEngine | None,
-    data: Path,
-    columns: Mapping[str, str],
-    fields: Sequence[str],
-    language: str,
-    meaning: str | Embed,
-) -> tuple[SearchEngine, DocumentSource | None]:
-    """Open the engine of `SearchBox` with these arguments, and the source of its documents, None where it has its own.
+class OpenedEngine(NamedTuple):
+    """An engine, and the source of its documents: None for an engine that keeps its own."""
 
-    Args:
-      source: The path of a folder or table.
-      engine: Its name, the address of one that runs elsewhere, or the engine itself.
-      data: The folder of the index.
-      columns: The columns of id, title and body.
-      fields: Further columns.
-      language: Of the documents.
-      meaning: Of a running engine only an embedding counts.
-    """
-    wrong_pair = InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
-    if engine is None:
-        if source is None:
+    engine: SearchEngine
+    source: DocumentSource | None
+
+    @classmethod
+    def of(
+        cls,
+        source: str | os.PathLike[str] | None,
+        engine: str | SearchEngine | None,
+        data: Path,
+        columns: Mapping[str, str],
+        fields: Sequence[str],
+        language: str,
+        meaning: str | Embed,
+    ) -> "OpenedEngine":
+        """Open the engine of `SearchBox` with these arguments; `data` is the folder of its index."""
+        wrong_pair = InvalidInput(
+            "give a folder or file to search, or an engine that keeps its own documents: NAME=URL"
+        )
+        if engine is None:
+            if source is None:
+                raise wrong_pair
+            unknown = sorted(set(columns) - {"id", "title", "body"})
+            if unknown:
+                raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
+            path = Path(source)
+            documents = FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
+            return cls(LocalEngine(data, language, meaning), documents)
+        if source is not None:
             raise wrong_pair
-        unknown = sorted(set(columns) - {"id", "title", "body"})
-        if unknown:
-            raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
-        path = Path(source)
-        documents = FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
-        return LocalEngine(data, language, meaning), documents
-    if source is not None:
-        raise wrong_pair
-    if not isinstance(engine, str):
-        return engine, None
-    embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
-    return ServerEngine.connect(engine, EngineSettings("", "", key, columns, tuple(fields), language, embed)), None
+        if not isinstance(engine, str):
+            return cls(engine, None)
+        embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")
+        settings = EngineSettings("", "", key, columns, tuple(fields), language, embed)
+        return cls(ServerEngine.connect(engine, settings), None)
 
-
-def refresh_engine(engine: SearchEngine, source: DocumentSource | None) -> Refresh:
-    """Read new and changed documents, and drop those that are gone; refuse an engine that keeps its own documents.
-
-    Args:
-      engine: An engine of this package.
-      source: Its documents.
-    """
-    if source is None or not isinstance(engine, LocalEngine):
-        raise InvalidInput("this engine keeps its own documents: update them there")
-    return engine.refresh(source)
+    def refresh(self) -> Refresh:
+        """Read new and changed documents, and drop those that are gone; refuse an engine that keeps its own."""
+        if self.source is None or not isinstance(self.engine, LocalEngine):
+            raise InvalidInput("this engine keeps its own documents: update them there")
+        return self.engine.refresh(self.source)
 
 
 def data_beside(source: Path) -> Path:

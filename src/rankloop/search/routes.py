@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 from fastapi import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.extras import import_extra
 from rankloop.features.words import STOP_WORDS, words_of
-from rankloop.search.box import refresh_engine
+from rankloop.search.box import OpenedEngine
 from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import MAX_CANDIDATES, MAX_SHOWN, RANKER, RankedSearch, SearchOptions
@@ -210,25 +210,15 @@ class SearchPage:
             records = node.store.read(node.directory.ranker(RANKER).entity, until=until)
             return stream((msgspec.json.encode(row) + b"\n" for row in study_rows(records)), "application/x-ndjson")
 
-        @endpoints.add("HEAD /search", role="anyone")
-        @endpoints.add("GET /search", role="anyone")
-        async def page() -> Response:
-            return FileResponse(PAGE_FOLDER / "index.html")
-
-        @endpoints.add("GET /search/owner", role="anyone")
-        async def owner() -> Response:
-            return FileResponse(PAGE_FOLDER / "owner.html")  # numbers need a key where there are keys
-
-        @endpoints.add("GET /search-field.js", role="anyone")
-        async def embedded() -> Response:
-            return FileResponse(PAGE_FOLDER / "search-field.js", media_type="text/javascript")
-
         @endpoints.add("GET /search/opensearch.xml", role="anyone")
         async def description(request: Request) -> Response:
             """Return the OpenSearch description by which a browser adds this search."""
             text = OPENSEARCH_DESCRIPTION.format(address=escape(str(request.base_url).rstrip("/"), quote=True))
             return Response(text, media_type="application/opensearchdescription+xml")
 
+        endpoints.add_file("/search", PAGE_FOLDER / "index.html")
+        endpoints.add_file("/search/owner", PAGE_FOLDER / "owner.html")  # its numbers need a key where there are keys
+        endpoints.add_file("/search-field.js", PAGE_FOLDER / "search-field.js")
         endpoints.add_files("/search/page", PAGE_FOLDER)
 
     def watch(self) -> Event:
@@ -251,7 +241,7 @@ class SearchPage:
         if not self._refreshing.acquire(blocking=False):
             raise InvalidInput("the documents are being read already")
         try:
-            self.last_refresh = refresh_engine(self.engine, self.source)
+            self.last_refresh = OpenedEngine(self.engine, self.source).refresh()
             if isinstance(self.engine, LocalEngine):
                 self.examples = _example_words(self.engine.table.titles(MAX_TITLES))
         finally:

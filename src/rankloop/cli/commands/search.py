@@ -59,7 +59,7 @@ def search(
     the data folder only; --forget deletes them.
     """
     from rankloop.logs.columns import named_columns
-    from rankloop.search.box import SearchBox, data_beside, open_engine
+    from rankloop.search.box import OpenedEngine, SearchBox, data_beside
     from rankloop.search.routes import SearchPage
     from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
@@ -82,10 +82,10 @@ def search(
             server.run("stdio") if mcp == "stdio" else server.run("streamable-http", host="127.0.0.1", port=port)
         return
     settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())
-    opened_engine, documents = open_engine(source, engine, data, parts, names, language, meaning)
+    opened = OpenedEngine.of(source, engine, data, parts, names, language, meaning)
     page = SearchPage(
-        opened_engine,
-        documents,
+        opened.engine,
+        opened.source,
         study=study,
         seed=seed,
         fields=names,

@@ -112,11 +112,8 @@ def _reports(curves: Curves) -> Iterator[Chart]:
 def _lines(values: dict[str, Floats | None]) -> list[Line]:
     """Return the curves of the arms that have values; an arm has the same colour in every chart."""
     roles: dict[str, Role] = {FLOOR: "floor", CEILING: "ceiling"}
-    return [
-        Line(arm, rows, colour, roles.get(arm, "arm"))
-        for colour, (arm, rows) in enumerate(values.items())
-        if rows is not None
-    ]
+    coloured = enumerate(values.items())
+    return [Line(arm, rows, n, roles.get(arm, "arm")) for n, (arm, rows) in coloured if rows is not None]
 
 
 def _log_x(experiment: Experiment) -> bool:

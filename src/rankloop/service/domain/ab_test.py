@@ -72,11 +72,9 @@ class SplitCounts(msgspec.Struct):
             for metric, limit in guardrails.items()
             if (high := results[metric]["relative_high"]) is not None and high < -limit
         ]
-        sample_ratio = {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE}
-        users = dict(zip(VARIANTS, self.users))
         return {
-            "users": users,
-            "sample_ratio": sample_ratio,
+            "users": dict(zip(VARIANTS, self.users)),
+            "sample_ratio": {"p_value": ratio, "is_wrong": ratio < MIN_SAMPLE_RATIO_P_VALUE},
             "metrics": results,
             "alarms": alarms,
             "warnings": warnings,

@@ -22,12 +22,7 @@ class StateRow(NamedTuple):
 
 
 class StateList:
-    """The states of a ranker, the initial one first.
-
-    Args:
-      changes: The events of the ranker that belong to no impression.
-      snapshots: State number, last event and time of each, in order.
-    """
+    """The states of a ranker, the initial one first: by its changes and its snapshots."""
 
     def __init__(self, changes: Sequence[Record], snapshots: Sequence[tuple[int, int, float]]) -> None:
         first = next(record for record in changes if isinstance(record.event, Created))

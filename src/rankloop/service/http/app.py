@@ -9,7 +9,7 @@ from typing import Protocol
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 
 from rankloop import __version__
@@ -110,24 +110,13 @@ def _add_pages(endpoints: Endpoints) -> None:
     async def openapi() -> Response:
         return JsonResponse(endpoints.app.openapi())
 
-    @endpoints.add("GET /docs")
-    async def docs() -> Response:
-        return FileResponse(PAGE_FOLDER / "docs.html")
-
     @endpoints.add("HEAD /healthz", role="anyone")
     @endpoints.add("GET /healthz", tag="health", role="anyone")
     async def alive() -> Response:
         """Return ok: the process is alive."""
         return JsonResponse({"status": "ok"})
 
-    @endpoints.add("GET /rankloop.js", role="anyone")
-    async def browser_script() -> Response:
-        headers = {"Cache-Control": "public, max-age=3600"}
-        return FileResponse(PAGE_FOLDER / "rankloop.js", media_type="text/javascript", headers=headers)
-
-    @endpoints.add("HEAD /", role="anyone")
-    @endpoints.add("GET /", role="anyone")
-    async def page() -> Response:
-        return FileResponse(PAGE_FOLDER / "index.html")
-
+    endpoints.add_file("/", PAGE_FOLDER / "index.html")
+    endpoints.add_file("/docs", PAGE_FOLDER / "docs.html", role="admin")
+    endpoints.add_file("/rankloop.js", PAGE_FOLDER / "rankloop.js", max_age=3600)
     endpoints.add_files("/page", PAGE_FOLDER)

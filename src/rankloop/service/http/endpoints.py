@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -122,6 +122,17 @@ class Endpoints:
             return handler
 
         return declare
+
+    def add_file(self, path: str, file: Path, *, role: Role = "anyone", max_age: int | None = None) -> None:
+        """Serve a file; browsers may keep it for `max_age` seconds without asking again."""
+        headers = None if max_age is None else {"Cache-Control": f"public, max-age={max_age}"}
+        media = "text/javascript" if file.suffix == ".js" else "text/html"
+
+        async def content() -> Response:
+            return FileResponse(file, headers=headers, media_type=media)
+
+        for method in ("HEAD", "GET"):
+            self.add(f"{method} {path}", role=role)(content)
 
     def add_files(self, path: str, folder: Path) -> None:
         """Serve the files of a folder to anyone."""

@@ -141,7 +141,7 @@ def _settled(learners: str, held: dict[str, set[int]]) -> int:
         before = {name: set(parts) for name, parts in held.items()}
         for name in learners:
             everybody = [RegisteredLearner(other, frozenset(held[other]), 60.0) for other in sorted(learners)]
-            given, wished = leases.partitions_to_hold(name, everybody, N_PARTITIONS)
+            given, wished = leases._partitions_to_hold(name, everybody, N_PARTITIONS)
             free = ALL - set().union(*held.values())
             wanted = set(wished)
             held[name] = (held[name] - set(given)) | (wanted & free)
@@ -179,7 +179,7 @@ def test_nobody_makes_room_for_who_has_just_come() -> None:
     there = RegisteredLearner("a", frozenset(ALL), 60.0)
     for seconds, n_released in ((1.0, 0), (6.0, 8)):
         learners = [there, RegisteredLearner("b", frozenset(), seconds)]
-        assert len(leases.partitions_to_hold("a", learners, N_PARTITIONS)[0]) == n_released
+        assert len(leases._partitions_to_hold("a", learners, N_PARTITIONS)[0]) == n_released
 
 
 def test_a_second_learner_gets_its_share(

@@ -68,7 +68,7 @@ class LeaseKeeper:
             start_time = time.monotonic()
             with suppress(Unavailable):
                 learners = store.register_learner(self.holder, LEASE_SECONDS)
-                released, partitions = partitions_to_hold(self.holder, learners, store.partitions)
+                released, partitions = _partitions_to_hold(self.holder, learners, store.partitions)
                 if released:
                     self.leases = {number: lease for number, lease in self.leases.items() if number not in released}
                     self._on_change()
@@ -81,18 +81,13 @@ class LeaseKeeper:
             self._stopping.wait(RENEW_SECONDS)
 
 
-def partitions_to_hold(
+def _partitions_to_hold(
     holder: str, learners: Sequence[RegisteredLearner], n_partitions: int
 ) -> tuple[list[int], list[int]]:
     """Return the partitions that a learner worker releases, and those that it renews or acquires up to its share.
 
     A released one goes to a worker that has at least two fewer. So the numbers come closer with every release, and no
     partition goes back and forth.
-
-    Args:
-      holder: The name of the worker.
-      learners: All registered workers.
-      n_partitions: Of the store.
     """
     counts, share = {each.holder: len(each.held) for each in learners}, ceil(n_partitions / len(learners))
     (learner,) = (each for each in learners if each.holder == holder)
