@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
@@ -25,7 +25,7 @@ from research.datasets.cranfield import TestCollection
 from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
 from research.search.collection import N_ASKED_QUERIES, Documents, collection
-from research.verdicts import is_above
+from research.verdicts import is_above, word_of
 
 VISITORS, DEFAULT_VISITS, QUICK_VISITS = 200, 4_000, 400
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)

@@ -471,9 +471,8 @@ class Ranker:
             raise InvalidInput("this ranker has no schema; create it with features by kind to evolve it later")
         schema = self.schema.evolved(features=features, context=context, crosses=crosses, remove=remove)
         problem = self.session.problem._replace(n_features=schema.n_hashed + schema.n_dense)
-        session = Session(self.session.learner, problem, self.session.seed)
-        state, generator, learned, refused = self.session.snapshot()
-        session.restore(with_columns(state, problem.n_features), generator, learned, refused)
+        state = with_columns(self.session.state, problem.n_features)
+        session = self.session.continued(self.session.learner, problem, state)
         self._set_session(session, self._notes(), [*(encoder.schema for encoder in self.encoders.values()), schema])
         return schema
 

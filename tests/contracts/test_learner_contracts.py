@@ -14,7 +14,7 @@ LEARNERS = entries("learner")
 def test_learner(entry: Entry, contract: Contract):
     for case in cases_of(entry):
         try:
-            contract(case)
+            contract.check(case)
         except Exception as error:
             error.add_note(f"the case is {case.learner} on {case.problem}")
             raise
@@ -24,4 +24,4 @@ def test_learner(entry: Entry, contract: Contract):
 @pytest.mark.parametrize("entry", LEARNERS, ids=lambda entry: entry.kind)
 def test_learner_inside_a_wrapper(entry: Entry, contract: Contract):
     case = cases_of(entry)[0]
-    contract(case._replace(learner=build({"kind": "standardised", "inner": case.learner})))
+    contract.check(case._replace(learner=build({"kind": "standardised", "inner": case.learner})))

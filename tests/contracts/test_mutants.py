@@ -41,7 +41,7 @@ def _registered() -> Iterator[None]:
 @pytest.mark.parametrize("contract", LEARNER_CONTRACTS, ids=lambda contract: contract.name)
 def test_the_honest_learner_keeps(contract: Contract):
     for case in cases_of(entry_of(Honest)):
-        contract(case)
+        contract.check(case)
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")

@@ -12,4 +12,4 @@ from tests.contracts.examples import examples_of
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.category}-{entry.kind}")
 def test_everything_registered(entry: Entry, contract: Contract):
     for thing in examples_of(entry.cls):
-        contract(thing)
+        contract.check(thing)

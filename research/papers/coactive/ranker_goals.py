@@ -7,10 +7,10 @@ import numpy as np
 
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, paired, word_of
+from rankloop.experiments.analysis.verdicts import Verdict, paired
 from rankloop.experiments.report.model import Table
 from research.papers.coactive.click_streams import MEASURE
-from research.verdicts import about, is_above
+from research.verdicts import about, is_above, word_of
 
 OURS, FAIR, EITHER, TUNED, PAIRRANK = "newton pairs", "fair pairs", "fair pairs, either", "PDGD, tuned", "PairRank"
 SHORT_MEMORY, DRIFT = "fair pairs, memory 300", "drift"

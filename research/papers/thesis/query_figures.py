@@ -9,7 +9,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding
 from rankloop.experiments.spec.model import FLOOR, Experiment
@@ -18,6 +18,7 @@ from research.comparison import experiment_of, finding_with, label_of, play_all,
 from research.papers.thesis.query_sets import SEPARABLE_SET, SPLITS_BY_NAME, QuerySet, available_sets
 from research.papers.thesis.step_sizes import MEASURE, Contender, with_chosen_rates
 from research.registry import Setting, reproduction
+from research.verdicts import word_of
 
 SLAM, PAIR, LIST_NET = "SLAM perceptron", "max-pair perceptron", "ListNet"
 SVM, KL, SQUARED, SMOOTH = "RankSVM, top 2", "KL, top 1", "squared, top 1", "SmoothDCG, top 1"

@@ -15,7 +15,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy
 from rankloop.evaluation.propensity_evaluation import policy_rows
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of
+from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.model import Chart, Finding, Table
 from research.charts import dots
 from research.papers.thesis_ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
@@ -23,6 +23,7 @@ from research.papers.thesis_ads.labelled_logs import most_informative
 from research.papers.thesis_ads.logged_campaign import LoggedCampaign
 from research.registry import Setting, reproduction
 from research.task_cache import cached_map
+from research.verdicts import word_of
 
 Domain = Literal["hotel", "bank", "second bank", "hotel, interactions", "bank, interactions"]
 DOMAINS: tuple[Domain, ...] = ("hotel", "bank", "second bank", "hotel, interactions", "bank, interactions")

@@ -11,7 +11,7 @@ from rankloop.bandits.policies import Scorer
 from rankloop.bandits.train import fit_rankers
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Chart, Finding, Table
 from research.charts import dots
 from research.datasets.labelled import LabelledSet, read_labelled
@@ -20,6 +20,7 @@ from research.papers.thesis_ads.labelled_logs import bandit_log, split, undersam
 from research.papers.thesis_ads.tables import SETS, shape_of, shapes_table
 from research.registry import Setting, reproduction
 from research.task_cache import cached_map
+from research.verdicts import word_of
 
 QUICK_SETS = ("movement_libras", "optdigits")
 REGULARISATIONS = (0.01, 0.1, 1.0, 10.0)

@@ -6,12 +6,13 @@ from typing import NamedTuple
 from numpy.random import default_rng
 
 from rankloop.bandits.campaign import CLICK_RATES
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding, Table
 from research.datasets.labelled import read_labelled
 from research.papers.thesis_ads.campaigns import IMPRESSIONS, Domain, campaign_of, counts, targeted_log
 from research.papers.thesis_ads.labelled_logs import bandit_log
 from research.registry import Setting, reproduction
+from research.verdicts import word_of
 
 
 class Shape(NamedTuple):

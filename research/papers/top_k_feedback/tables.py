@@ -4,13 +4,14 @@ import numpy as np
 
 from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.games import Game, analyse_depths
 from rankloop.measures import parse_measure
 from research.games.matrices import Grid, feedback_grid, loss_grid
 from research.games.theorem_32 import theorem_32
 from research.registry import Setting, reproduction
+from research.verdicts import word_of
 
 PRINTED_LOSSES = """
 123 0 3 2 5 1 4 3 6

@@ -36,10 +36,6 @@ class Contract(NamedTuple):
     fix: str  # what the author of a failing learner can do
     check: Callable[[Any], None]
 
-    def __call__(self, subject: Any) -> None:
-        """Check a subject; raise `ContractViolation` if it fails."""
-        self.check(subject)
-
 
 def contract(fix: str) -> Callable[[Callable[[Any], None]], Contract]:
     """Return a decorator that makes a function `check_name` a contract; its docstring begins with the promise."""

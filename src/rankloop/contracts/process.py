@@ -98,10 +98,7 @@ def _hostile_cases(entry: Entry) -> list[Case]:
 
 def _restored(case: Case, state: Any) -> Session:
     """Return a session that was saved with this state and loaded again."""
-    session = Session(case.learner, case.problem)
-    _, generator, learned, refused = session.snapshot()
-    session.restore(state, generator, learned, refused)
-    return loads(dumps(session))
+    return loads(dumps(Session(case.learner, case.problem).continued(case.learner, case.problem, state)))
 
 
 def _continue(case: Case, session: Session) -> None:

@@ -161,8 +161,8 @@ def check_limit(case: Case) -> None:
         places = {"places": limit.positions, "keep_first": limit.keep_first}
         spec = {"kind": "explore_at_most", "inner": case.learner} | places
         limited = case._replace(learner=build(spec, "learner"))
-        check_fixed_draws(limited)
-        check_log_prob(limited)
+        check_fixed_draws.check(limited)
+        check_log_prob.check(limited)
         state, rng = limited.play().states[-1], default_rng(14)
         for _ in range(50):
             query = limited.query(5, rng)

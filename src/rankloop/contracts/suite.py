@@ -168,7 +168,7 @@ def _outcome_of(name: str, entry: Entry) -> ContractOutcome:
         warnings.simplefilter("error", RuntimeWarning)  # NumPy warns of an unintended overflow.
         for description, subject in subjects:
             try:
-                checked(subject)
+                checked.check(subject)
             except Exception as error:
                 text = " ".join(str(error).split())
                 if not isinstance(error, AssertionError):

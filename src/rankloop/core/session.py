@@ -141,6 +141,13 @@ class Session:
             self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
 
+    def continued(self, learner: AnyLearner, problem: Problem, state: Any) -> "Session":
+        """Return a session of another learner, problem and state with the generator and the counts of this one."""
+        _, generator, learned, refused = self.snapshot()
+        session = Session(learner, problem, self.seed)
+        session.restore(state, generator, learned, refused)
+        return session
+
 
 def check_uses_context(learner: Any, n_context: int) -> None:
     """Raise if a learner would ignore the context.

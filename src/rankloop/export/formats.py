@@ -148,10 +148,8 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
         return HashedModel(newest, weights, tuple(lost))
     if isinstance(session.state, RobustState):
         lost.append(LOST_RANGES)
-        robust, state = session, session.state
-        session = Session(robust.learner.inner, robust.problem, robust.seed)  # type: ignore[attr-defined]
-        _, generator, learned, refused = robust.snapshot()
-        session.restore(state.inner, generator, learned, refused)
+        learner: Any = session.learner
+        session = session.continued(learner.inner, session.problem, session.state.inner)
     model = LinearModel(_terms(session, name), tuple(lost))
     _check(session, model, name)
     return model

@@ -70,12 +70,7 @@ class LocalEngine:
     """A `SearchEngine` over an index in a folder; `refresh` brings it up to date with a source.
 
     One process at a time may have a folder open. An index that is damaged, or of another version or language,
-    is made again by the next refresh.
-
-    Args:
-      folder: The data folder; the index is below it.
-      language: As in `SearchBox`.
-      meaning: As in `SearchBox`.
+    is made again by the next refresh. `folder` is the data folder, `language` and `meaning` are those of `SearchBox`.
     """
 
     def __init__(self, folder: Path, language: str = "auto", meaning: str | Embed = "lsa") -> None:

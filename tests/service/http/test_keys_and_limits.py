@@ -20,7 +20,7 @@ from rankloop.service.http import keys_and_limits as gate
 from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.keys_and_limits import AccessMiddleware
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.problems import problem, response_of
+from rankloop.service.http.problems import ProblemDocument, response_of
 from rankloop.service.http.server import LineLimit
 from rankloop.service.settings import Settings, keys_from
 from rankloop.service.stores.sqlite import SqliteStore
@@ -168,7 +168,7 @@ def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monke
 
 def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
     async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-        await response_of(problem(404, "not-found", ""))(scope, receive, send)
+        await response_of(ProblemDocument.of(404, "not-found", ""))(scope, receive, send)
 
     async def send(message: Message) -> None:
         pass

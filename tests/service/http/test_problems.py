@@ -28,9 +28,9 @@ VARIANTS = {"a": {}, "b": {}}
 def test_the_fields_that_there_are_are_named(kind: Any, body: Any, field: str, known: str) -> None:
     with pytest.raises(InvalidBody) as refused:
         decode(msgspec.json.encode(body), kind)
-    (error,) = problem_of(refused.value)["errors"]
-    assert error["field"] == field
-    reason, _, names = error["reason"].partition("; the fields are ")
+    (error,) = problem_of(refused.value).errors
+    assert error.field == field
+    reason, _, names = error.reason.partition("; the fields are ")
     assert reason.startswith("unknown field `")
     assert known in names
 

@@ -136,10 +136,10 @@ def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
 
 def _in_mean_or_seeds(claim: Claim, holds: bool, seeds: NDArray[np.bool_], because: str) -> Verdict:
     """Return "holds" if the mean satisfies the claim, "partly" if only some seeds do."""
-    if holds or not seeds.any():
-        return Verdict(claim.text, word_of(holds), because, claim.paper)
-    because = f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
-    return Verdict(claim.text, "partly", because, claim.paper)
+    word: Word = "holds" if holds else "partly" if seeds.any() else "does not hold"
+    if word == "partly":
+        because += f"; in {int(np.sum(seeds))} of {len(seeds)} seeds"
+    return Verdict(claim.text, word, because, claim.paper)
 
 
 def compare(
@@ -162,7 +162,7 @@ def compare(
     mean, nearest_end = sign * difference.mean, sign * (difference.low if above else difference.high)
     because = f"{_both(left, right)}: difference {number(difference.mean)}"
     if difference.n < 2:
-        return Verdict(text, word_of(mean > by), f"{because}, from one seed", paper)
+        return Verdict(text, "holds" if mean > by else "does not hold", f"{because}, from one seed", paper)
     because += f", 95 % interval {number(difference.low)} to {number(difference.high)}"
     word: Word = "holds" if nearest_end > by else "partly" if mean > by else "does not hold"
     return Verdict(text, word, because, paper, difference=difference)
@@ -172,16 +172,6 @@ def _both(left: Floats, right: Floats | float) -> str:
     """Return both sides as text: "0.277 ± 0.004 against 0.501 ± 0.003"."""
     other = number(right) if isinstance(right, float) else str(estimate(right))
     return f"{estimate(left)} against {other}"
-
-
-def word_of(held: int, of: int = 1) -> Word:
-    """Return the verdict on a claim that holds in some of several cases.
-
-    Args:
-      held: The number of cases in which it holds.
-      of: The number of cases.
-    """
-    return "holds" if held == of else "partly" if held else "does not hold"
 
 
 def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:

@@ -26,10 +26,7 @@ Runtime = ServedRanker | ServedExperiment
 class Directory:
     """All entities by name. `read_update` and `catalogue` may be called on any thread, all else on the event loop.
 
-    Args:
-      store: Of the log.
-      learns: Returns whether this process learns an entity.
-      spawn: Starts work on the event loop.
+    `learns` returns whether this process learns an entity, `spawn` starts work on the event loop.
     """
 
     def __init__(

@@ -144,10 +144,7 @@ class RankerConfig(NamedTuple):
 
     def evolved_session(self, session: Session) -> Session:
         """Return a session continued under the newest schema."""
-        state, generator, learned, refused = session.snapshot()
-        evolved = Session(self.learner, self.problem, self.body.seed)
-        evolved.restore(self.fitted(state), generator, learned, refused)
-        return evolved
+        return session.continued(self.learner, self.problem, self.fitted(session.state))
 
     def logged_values(self, ranked: Ranked) -> RawValues:
         """Return the values by name that an impression was ranked by."""

@@ -18,7 +18,7 @@ from rankloop.service.http.cross_origin import FEEDBACK_PATHS, CrossOriginAccess
 from rankloop.service.http.endpoints import Endpoints, JsonResponse
 from rankloop.service.http.keys_and_limits import AccessMiddleware, RankloopApp
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.problems import EXPECTED_ERRORS, problem, problem_of, response_of
+from rankloop.service.http.problems import EXPECTED_ERRORS, ProblemDocument, problem_of, response_of
 from rankloop.service.http.routes.administration import add_administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
@@ -90,14 +90,14 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        return response_of(problem(422, "invalid-input", first["msg"], str(first["loc"][-1])))
+        return response_of(ProblemDocument.of(422, "invalid-input", first["msg"], str(first["loc"][-1])))
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "error")
         matches = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
         methods = sorted({method for route in matches for method in getattr(route, "methods", None) or ()})
-        response = response_of(problem(error.status_code, kind, str(error.detail)))
+        response = response_of(ProblemDocument.of(error.status_code, kind, str(error.detail)))
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(methods)
         return response

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from rankloop.service.http.keys_and_limits import FILE_MEDIA, JSON_MEDIA, JsonResponse, receive_content
-from rankloop.service.http.problems import PROBLEM_MEDIA, invalid_body
+from rankloop.service.http.problems import PROBLEM_MEDIA, ProblemDocument, invalid_body
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,20 +30,6 @@ DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
 T = TypeVar("T")
 BY_PATH = "{name}"
 SCHEMA_REFERENCE = "#/components/schemas/{name}"
-PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"field": {"type": "string"}, "reason": {"type": "string"}}},
-        },
-    },
-}
 
 
 class Endpoint(NamedTuple):
@@ -69,7 +55,7 @@ class Endpoints:
         self._fixed: dict[tuple[str, str], Endpoint] = {}  # paths without parameters, by method and path
         self._routes: list[tuple[BaseRoute, Endpoint]] = []  # the others
         self.direct: dict[tuple[str, str, str], Endpoint] = {}  # by method, first and last part of the path
-        self._bodies: dict[str, type] = {}
+        self._bodies: dict[str, type] = {ProblemDocument.__name__: ProblemDocument}
         app.openapi = self._document  # type: ignore[method-assign]
 
     @property
@@ -146,7 +132,6 @@ class Endpoints:
             document = app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
             schemas |= msgspec.json.schema_components(self._bodies.values(), ref_template=SCHEMA_REFERENCE)[1]
-            schemas["Problem"] = PROBLEM_SCHEMA
         return app.openapi_schema
 
     def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
@@ -163,7 +148,7 @@ class Endpoints:
 
 def _operation(role: str, body: type | None, answer: type | None) -> dict[str, Any]:
     """Return the `openapi_extra` of an endpoint."""
-    wrong = {PROBLEM_MEDIA: {"schema": {"$ref": SCHEMA_REFERENCE.format(name="Problem")}}}
+    wrong = {PROBLEM_MEDIA: {"schema": _schema_of(ProblemDocument)}}
     responses = {
         "200": {"description": "Done", "content": {JSON_MEDIA: {"schema": _schema_of(answer) if answer else {}}}},
         "4XX": {"description": "The request was refused", "content": wrong},

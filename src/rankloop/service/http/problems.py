@@ -45,44 +45,47 @@ PROBLEM_KINDS = {
 EXPECTED_ERRORS = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
-def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, Any]:
-    """Return a problem document as plain data.
+class WrongField(msgspec.Struct):
+    """A field of a request that is wrong, and why."""
 
-    Args:
-      status: The HTTP status.
-      kind: The last part of its type.
-      detail: A sentence for the caller.
-      field: The field that is wrong, if it is one.
-    """
-    document: dict[str, Any] = {
-        "type": f"urn:rankloop:problem:{kind}",
-        "title": kind.replace("-", " "),
-        "status": status,
-        "detail": detail,
-    }
-    if field:
-        document["errors"] = [{"field": field, "reason": detail}]
-    return document
+    field: str
+    reason: str
 
 
-def problem_of(error: Exception) -> dict[str, Any]:
+class ProblemDocument(msgspec.Struct, omit_defaults=True):
+    """The problem document of a refused request."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[WrongField] = []
+
+    @classmethod
+    def of(cls, status: int, kind: str, detail: str, field: str = "") -> "ProblemDocument":
+        """Return the document of a kind, the last part of its type; `field` is the one that is wrong, if any."""
+        errors = [WrongField(field, detail)] if field else []
+        return cls(f"urn:rankloop:problem:{kind}", kind.replace("-", " "), status, detail, errors)
+
+
+def problem_of(error: Exception) -> ProblemDocument:
     """Return the problem document of an error; an unexpected error is 500, without internal details."""
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeDecodeError):
-        return problem(400, "malformed-json", f"the body is not valid JSON: {error}", "body")
+        return ProblemDocument.of(400, "malformed-json", f"the body is not valid JSON: {error}", "body")
     for kind, status, name in STATUS_BY_ERROR:
         if isinstance(error, kind):
             if isinstance(error, Rejected):
-                return problem(status, name, error.reason, error.field)
-            return problem(status, name, str(error))
+                return ProblemDocument.of(status, name, error.reason, error.field)
+            return ProblemDocument.of(status, name, str(error))
     detail = "an unexpected error, which is a defect of rankloop; the log of the service has the details"
-    return problem(500, "internal-error", detail)
+    return ProblemDocument.of(500, "internal-error", detail)
 
 
-def response_of(document: dict[str, Any]) -> Response:
-    """Return the response of a problem document."""
-    headers = {"Retry-After": "1"} if document["status"] in (429, 503, 507) else {}
-    headers |= {"WWW-Authenticate": "Bearer"} if document["status"] == 401 else {}
-    return Response(msgspec.json.encode(document), document["status"], headers, PROBLEM_MEDIA)
+def response_of(document: ProblemDocument, **more: Any) -> Response:
+    """Return the response of a problem document, perhaps with more fields."""
+    headers = {"Retry-After": "1"} if document.status in (429, 503, 507) else {}
+    headers |= {"WWW-Authenticate": "Bearer"} if document.status == 401 else {}
+    return Response(msgspec.json.encode(msgspec.to_builtins(document) | more), document.status, headers, PROBLEM_MEDIA)
 
 
 class InvalidBody(Rejected):

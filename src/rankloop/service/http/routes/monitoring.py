@@ -21,7 +21,7 @@ from rankloop.service.application.ubi_bulk import ubi_bulk
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.keys_and_limits import check_reach
-from rankloop.service.http.problems import problem, response_of
+from rankloop.service.http.problems import ProblemDocument, response_of
 
 EVENT_SECONDS = 1.0  # between two events
 MAX_BLOCK_SECONDS = 0.002  # in which reports are made without a pause for other calls
@@ -77,7 +77,7 @@ def add_monitoring(endpoints: Endpoints) -> None:
         ready = can_write and endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
         report = {"ready": ready, "leads": endpoints.node.learning.learns_all}
         reason = STOPPING_REASON if state.stopping else FAILING_REASON
-        return JsonResponse(report) if ready else response_of(problem(503, "unavailable", reason) | report)
+        return JsonResponse(report) if ready else response_of(ProblemDocument.of(503, "unavailable", reason), **report)
 
     @endpoints.add("GET /metrics", tag="health")
     async def prometheus() -> Response:

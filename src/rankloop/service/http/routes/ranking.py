@@ -97,7 +97,7 @@ async def _each(batch: list[Any], call: Callable[[Any], Awaitable[Any]], endpoin
     for position, result in enumerate(results):
         if isinstance(result, RankloopError):
             document = results[position] = problem_of(result)
-            metrics.refused.labels(PROBLEM_KINDS.get(document["status"], "other"), metrics.worker).inc()
+            metrics.refused.labels(PROBLEM_KINDS.get(document.status, "other"), metrics.worker).inc()
         elif isinstance(result, BaseException):
             raise result
     return {"results": results}
