@@ -139,7 +139,9 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
 
 
 @contextmanager
-def interruptible(consequence: str = "finished runs are kept; repeat the command to continue") -> Iterator[None]:
+def interruptible(
+    consequence: str = "finished runs are kept; run the same command again to continue",
+) -> Iterator[None]:
     """End the command on Ctrl-C with one line about the consequence, and exit code 130."""
     try:
         yield
