@@ -124,15 +124,10 @@ def show_table(table: "Table") -> None:
 
 def show_claims(claims: "Iterable[Verdict]") -> None:
     """Print claims with their verdicts in colour."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(soft_wrap=True)
     for claim in claims:
         parts = [claim.because, f"paper: {claim.paper}" if claim.paper else "", claim.argument]
-        numbers = f"  {' | '.join(filter(None, parts))}"
-        verdict = (f"{claim.word:<14}", VERDICT_COLOURS[claim.word])
-        console.print(Text.assemble(verdict, claim.statement, (numbers, "dim")))
+        numbers = typer.style(f"  {' | '.join(filter(None, parts))}", dim=True)
+        typer.echo(typer.style(f"{claim.word:<14}", fg=VERDICT_COLOURS[claim.word]) + claim.statement + numbers)
 
 
 @contextmanager

@@ -132,14 +132,14 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
     """Read the weight per named feature, or per hashed column of a schema, by which a saved ranker orders items."""
     session, notes = load_with_notes(path)
     name, lost = Path(path).name, list[str]()
+    if session.problem.n_features == 0:
+        raise InvalidInput(f"{name} remembers single items and has no features: there is no model to export")
     if _explores(session):
         lost.append(LOST_EXPLORATION)
     if session.problem.n_context:
         lost.append(LOST_CONTEXT.format(n=session.problem.n_context))
     if notes.get(NORMALISED_NOTE):
         lost.append(LOST_NORMALISATION)
-    if session.problem.n_features == 0:
-        raise InvalidInput(f"{name} remembers single items and has no features: there is no model to export")
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
     if schemas:
         newest = max(schemas, key=lambda schema: schema.version)
@@ -161,8 +161,6 @@ def _explores(session: Session) -> bool:
     The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
     """
     problem, rng = session.problem, np.random.default_rng(0)
-    if problem.n_features == 0:
-        return True
     n_items = problem.n_items or 3
     features: Features = rng.normal(size=(n_items, problem.n_dense))
     if problem.n_hashed:

@@ -103,16 +103,15 @@ OFFICE_READERS |= {".odt": _read_odt, ".epub": _read_epub, ".ipynb": _read_noteb
 class OfficeReader:
     """Reads files one by one in a process that is replaced when a file takes too long, too much memory, or crashes."""
 
-    def __init__(self, max_seconds: float = MAX_READ_SECONDS, max_memory: int = MAX_MEMORY_BYTES) -> None:
-        self._max_seconds, self._max_memory, self.seconds_spent = max_seconds, max_memory, 0.0
+    def __init__(self, max_seconds: float = MAX_READ_SECONDS) -> None:
+        self._max_seconds, self.seconds_spent = max_seconds, 0.0
         self._process: Any = None
 
     def read(self, suffix: str, data: bytes) -> FileText:
         """Return title and text of a file with one of the suffixes of `OFFICE_READERS`, or say why that fails."""
         if self._process is None:
             # `multiprocessing` would run the user's script again in the new process, unless it has a main guard.
-            limits = f"{self._max_memory}, {self._max_seconds}"
-            code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({limits})"
+            code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve({self._max_seconds})"
             self._process = Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         process, begin = self._process, time.monotonic()
         timer = Timer(self._max_seconds, process.kill)
@@ -141,10 +140,10 @@ class OfficeReader:
         self._process = None
 
 
-def _serve(max_memory: int, max_seconds: float) -> None:
+def _serve(max_seconds: float) -> None:
     """Answer each file with a line of JSON: title and text, or a sentence that says why not."""
     with suppress(ImportError, ValueError, OSError):  # Windows has no such limit.
-        import_module("resource").setrlimit(import_module("resource").RLIMIT_AS, (max_memory, max_memory))
+        import_module("resource").setrlimit(import_module("resource").RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     set_alarm = getattr(signal, "alarm", lambda seconds: None)  # Windows has none.
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     with suppress(KeyboardInterrupt):

@@ -129,8 +129,6 @@ class Replay:
     """A ranker that is learned again from its first record and compared with every snapshot."""
 
     def __init__(self, first: Record) -> None:
-        if not isinstance(first.event, Created):
-            raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
         self.entity = first.entity
         self.projection = rebuild(first)
         self.trainer: Trainer = self.projection.trainer  # type: ignore[assignment]  # a ranker has one
