@@ -32,10 +32,6 @@ class Ingested(NamedTuple):
     def __str__(self) -> str:
         return f"{self.pages:,} pages, {self.clicks:,} clicks: {self.accepted:,} accepted, {self.repeated:,} repeated"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts for programs."""
-        return self._asdict()
-
 
 def ingest(
     client: Client,

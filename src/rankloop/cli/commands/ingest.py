@@ -42,4 +42,4 @@ def ingest(
         result = send_pages(client, ranker, path, columns, progress, skip_bad_rows=skip_bad_rows)
     if not as_json:
         typer.echo(result.columns, err=True)
-    show(as_json, result.to_json(), [result, f"{ranker} has learned from {result.learned:,} pages"])
+    show(as_json, result._asdict(), [result, f"{ranker} has learned from {result.learned:,} pages"])

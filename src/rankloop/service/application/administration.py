@@ -300,14 +300,11 @@ class Administration:
         if not 0 < len(user) <= MAX_ID_LENGTH:
             raise Rejected("user", f"must have 1 to {MAX_ID_LENGTH} characters")
         for entity in sorted(self._directory.entities):
-            logged = await asyncio.to_thread(self._records, entity)
+            logged = await asyncio.to_thread(list, self.node.store.read(entity))
             yield entity, logged, await asyncio.to_thread(Selection(user=user).impressions, logged)
 
     def _selected(self, entity: str, selection: Selection) -> tuple[Changes, int]:
-        return selection.changes(self._records(entity))
-
-    def _records(self, entity: str) -> list[records.Record]:
-        return list(self.node.store.read(entity))
+        return selection.changes(list(self.node.store.read(entity)))
 
     async def saved(self, name: str) -> bytes:
         """Return the model as a file that `rankloop.load` opens."""
