@@ -20,7 +20,16 @@ from tests.service.generated_requests import send_generated
 KEYS = "rank:ranking-key,admin:admin-key-1"
 EXAMPLES = max(int(os.environ.get("RANKLOOP_REQUESTS", "300")) // 20, 5)
 SKIPPED = ("/events", "/log/{file}")  # endless, and binary
-ANYONE = {"GET /", "HEAD /", "GET /healthz", "HEAD /healthz", "GET /readyz", "HEAD /readyz", "GET /rankloop.js"}
+ANYONE = {
+    "GET /",
+    "HEAD /",
+    "GET /healthz",
+    "HEAD /healthz",
+    "GET /readyz",
+    "HEAD /readyz",
+    "GET /rankloop.js",
+    "HEAD /rankloop.js",
+}
 
 
 @pytest.fixture
