@@ -312,7 +312,7 @@ def test_the_field_for_other_pages(fresh: str, open_page: Any) -> None:
     """Links keep the slashes of a path, and a server that is gone is told."""
     from playwright.sync_api import expect
 
-    page = open_page(f"{fresh}/search")
+    page = open_page(f"{fresh}/search-field.js")  # a page without scripts of its own
     page.evaluate(
         """address => { const script = document.createElement('script'); script.src = address + '/search-field.js';
         document.body.innerHTML = '<div id=here></div>'; script.dataset.into = '#here';
