@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -451,8 +452,9 @@ def test_meaning_counts_less_in_a_collection_of_short_documents(engine: LocalEng
     words, features = np.array([1.0, 0.5]), np.zeros((2, len(MATCHES)))
     features[1, local_engine.LATENT] = 1.0
     assert engine._corpus[1].sum() < 15
-    assert engine._mixed(words, features, local_engine.LATENT).tolist() == pytest.approx([1.0, 0.5 + 0.15 * 2.0])
+    score = partial(engine._mixed, words, features, local_engine.LATENT, (2.0, 1.0, 1.0))
+    assert score().tolist() == pytest.approx([1.0, 0.5 + 0.15 * 2.0])
     engine._corpus = 3, np.array([10.0, 30.0])
-    assert engine._mixed(words, features, local_engine.LATENT)[1] == pytest.approx(0.5 + 0.25 * 2.0)
+    assert score()[1] == pytest.approx(0.5 + 0.25 * 2.0)
     engine._corpus = 3, np.array([10.0, 300.0])
-    assert engine._mixed(words, features, local_engine.LATENT)[1] == pytest.approx(0.5 + 2.0)
+    assert score()[1] == pytest.approx(0.5 + 2.0)

@@ -37,8 +37,9 @@ PATH = re.compile(r"[/.]")  # an id that looks like a file name: its words are s
 MAX_GUESSED_CHARACTERS = 5_000  # of a document, by which its language is guessed
 N_SCORED = 100  # documents by words and by meaning that are compared with each other
 # The engine's own score adds these parts, each relative to the largest among the documents that are compared. The
-# weights were chosen on threads of 20 Newsgroups and stories of Reuters, with whole queries and with two or three words.
-MEANING_WEIGHT, EMBEDDING_WEIGHT, COVERAGE_WEIGHT, PROXIMITY_WEIGHT = 2.5, 2.5, 0.75, 0.5
+# weights of meaning, coverage and proximity were chosen on threads of 20 Newsgroups and stories of Reuters, with whole
+# queries and with two or three words: the first ones choose the documents that the query is moved towards.
+FEEDBACK_WEIGHTS, FINAL_WEIGHTS = (2.0, 1.0, 1.0), (2.5, 0.75, 0.5)
 FULL_MEANING_LENGTH, MIN_MEANING_SHARE = 80.0, 0.15  # words of a mean document, from which these parts count fully
 LATENT, FEEDBACK, EMBEDDING = (MATCHES.index(name) for name in ("latent", "feedback", "embedding"))
 COVERAGE, PROXIMITY = MATCHES.index("coverage"), MATCHES.index("proximity")
@@ -264,10 +265,10 @@ class LocalEngine:
         if meaning is not None and (len(meaning.latent) or len(meaning.embedding)):
             numbers = np.array([row.number for row in rows], np.int64)
             features[:, LATENT : EMBEDDING + 1] = meaning.similarities(numbers)
-            best_first = np.lexsort((numbers, -self._mixed(scores, features, LATENT)))
+            best_first = np.lexsort((numbers, -self._mixed(scores, features, LATENT, FEEDBACK_WEIGHTS)))
             meaning = meaning.with_feedback(numbers[best_first].tolist())
             features[:, LATENT : EMBEDDING + 1] = meaning.similarities(numbers)
-            scores = self._mixed(scores, features, FEEDBACK)
+            scores = self._mixed(scores, features, FEEDBACK, FINAL_WEIGHTS)
         elif not query.words:  # filters alone: the newest first
             scores = np.array([row.at for row in rows])
         order = sorted(range(len(rows)), key=lambda i: (-scores[i], rows[i].number))
@@ -276,10 +277,11 @@ class LocalEngine:
         by_meaning = frozenset(row.id for row in rows if row.number not in hits)
         return MatchedQuery(n, terms, meaning, candidates, by_id, by_meaning, {row.id: row.number for row in rows})
 
-    def _mixed(self, words: Floats, features: Floats, meaning_column: int) -> Floats:
+    def _mixed(self, words: Floats, features: Floats, column: int, weights: tuple[float, float, float]) -> Floats:
         """Return the engine's own score: words, meaning and coverage; short documents tell little about meaning."""
-        score = MEANING_WEIGHT * _share(features[:, meaning_column]) + COVERAGE_WEIGHT * features[:, COVERAGE]
-        score += PROXIMITY_WEIGHT * features[:, PROXIMITY] + EMBEDDING_WEIGHT * _share(features[:, EMBEDDING])
+        meaning, coverage, proximity = weights
+        score = meaning * (_share(features[:, column]) + _share(features[:, EMBEDDING]))
+        score += coverage * features[:, COVERAGE] + proximity * features[:, PROXIMITY]
         length = float(np.sum(self._corpus[1]))
         share = float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0))
         return _share(words) + share * score

@@ -117,7 +117,7 @@ async function open(id) {
     : `Noted for “${shown.text}”: it counts from your next search.`;
   list.mark();
   try {
-    await reader.open(id, shown.text, result.snippet);
+    await reader.open(id, `${shown.text} ${shown.did_you_mean ?? ""}`, result.snippet);
     if (shown.preview) toast.say("Opened from the preview: nothing is learned from this click. Press Enter to search.");
     if (counts === null) return;
     await counts;
