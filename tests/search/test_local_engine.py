@@ -458,3 +458,12 @@ def test_meaning_counts_less_in_a_collection_of_short_documents(engine: LocalEng
     assert score()[1] == pytest.approx(0.5 + 0.25 * 2.0)
     engine._corpus = 3, np.array([10.0, 300.0])
     assert score()[1] == pytest.approx(0.5 + 2.0)
+
+
+def test_a_snippet_does_not_repeat_the_title_above_it(folder: Path) -> None:
+    engine = LocalEngine(folder)
+    engine.refresh(
+        Listed([TextDocument("a", "Tides", "Tides\n\nHigh tides are late."), TextDocument("b", "Tides", "Tides")])
+    )
+    assert [text for text, _ in engine.snippets(read_text("tides"), ["a", "b"])] == ["High tides are late.", "Tides"]
+    engine.close()

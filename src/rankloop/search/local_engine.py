@@ -397,7 +397,8 @@ class LocalEngine:
         stems = self._match(query).terms.all_stems() | {stem for run in query.phrases for stem in self._stems_of(run)}
         snippets = list[Snippet]()
         for id in ids:
-            body = documents[id].body if id in documents else ""
+            _, title, body, *_ = documents.get(id, TextDocument(id, "", ""))
+            body = body.removeprefix(title).lstrip() or body  # The title is shown above the piece.
             words = texts.words_in(body[:MAX_GUESSED_CHARACTERS]) if len(self.languages) > 1 else []
             stems_of = self._stems_by_language.get(vocabulary.guess_language(words) or "", self._stems_of)
             snippets.append(texts.snippet_of(body, stems, prefix, stems_of))

@@ -112,7 +112,7 @@ def test_forget(folder: Path, capsys: pytest.CaptureFixture[str], what: str, cou
     assert [record.event.query_id for record in records(data) if isinstance(record.event, Ranked)] == left
     assert (VISITOR.encode() in content_of(data)) is ("harbour boat" in left)
     assert code(*where, "--forget", what) == 0
-    assert capsys.readouterr().out in ("deleted: 0 searches\n",)
+    assert capsys.readouterr().out in ("deleted searches: 0\n",)
 
 
 @pytest.mark.parametrize("what", ["days:x", "visitor:"])

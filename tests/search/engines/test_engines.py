@@ -218,6 +218,8 @@ def test_a_postgres_that_stops_is_an_error_and_comes_back(monkeypatch: pytest.Mo
         order = engine.candidates(read_text("boat"), 3)
         server.control("-m", "immediate", "stop")
         assert engine.candidates(read_text("boat"), 3) == order  # the last known state
+        (snippet,) = engine.snippets(read_text("boat"), ["knots"])  # highlights are another call to this engine
+        assert [snippet.text[a:b] for a, b in snippet.highlights] == ["boat"]
         with pytest.raises(EngineUnavailable):
             engine.candidates(read_text("harbour"), 3)
         server.come_back()

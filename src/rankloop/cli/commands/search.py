@@ -70,7 +70,7 @@ def search(
     if forget is not None:
         with new_box(meaning="off") as box:
             count = box.forget(**_forget_options(forget))
-        print_json({"forgotten": count}) if as_json else typer.echo(f"deleted: {count} searches")
+        print_json({"forgotten": count}) if as_json else typer.echo(f"deleted searches: {count}")
         return
     if mcp is not None:
         from rankloop.search.integrations.agent_server import make_agent_server

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -134,7 +135,8 @@ class ServerEngine:
         of_engine = {hit.document.id: hit.snippet for hit in self._answer(query).hits}
         marked = getattr(self.adapter, "snippets", None)  # where highlights are a call of their own
         if marked is not None and ids and query.words:
-            of_engine = self._call(lambda: marked(query, ids))
+            with suppress(EngineUnavailable):  # An answer that stands in for the engine has none of its highlights.
+                of_engine = self._call(lambda: marked(query, ids))
         documents, stems = self.documents(query, ids), set(self._stems_of(query.words))
         prefix = query.words[-1] if query.prefix and query.words else ""
         bodies = [documents[id].body if id in documents else "" for id in ids]
