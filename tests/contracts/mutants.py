@@ -11,11 +11,12 @@ import numpy as np
 from rankloop.contracts import learn_contracts as learning
 from rankloop.contracts import rank_contracts as showing
 from rankloop.contracts import recipe_contracts as recipes
+from rankloop.contracts import robust_contracts as robust
 from rankloop.contracts.cases import Contract
 from rankloop.contracts.suite import check_cases
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows
-from rankloop.core.learner import _point_log_prob, best_ranking, require_finite, shown_or_all
+from rankloop.core.learner import Robust, _point_log_prob, best_ranking, require_finite, shown_or_all
 from rankloop.core.types import Decision, Floats, Limit, Relevances
 
 SHARED = np.zeros(3)
@@ -271,6 +272,16 @@ class Thaws(Honest):
 Thaws.__setattr__ = object.__setattr__  # type: ignore[assignment, method-assign]
 
 
+class ForgetsToClip(Robust):
+    """A wrapper for bad rows that counts what is outside of the ranges, and learns from it as it is."""
+
+    examples: ClassVar[Any] = ({"inner": "newton_pairs"},)
+
+    def learn(self, state: Any, query: Any, decision: Any, feedback: Any) -> Any:
+        inner = self.inner.learn(state.inner, query, decision, feedback)
+        return super().learn(state, query, decision, feedback)._replace(inner=inner)
+
+
 MUTANTS: dict[type, Contract] = {
     UpdatesInPlace: learning.check_purity,
     CentresGradesInPlace: learning.check_purity,
@@ -296,6 +307,7 @@ MUTANTS: dict[type, Contract] = {
     ReportsNothingThere: learning.check_declarations,
     AcceptsAnything: learning.check_declarations,
     IgnoresItsLimit: showing.check_limit,
+    ForgetsToClip: robust.check_one_bad_row,
     HasNoExample: check_cases,
     TakesNoProblem: check_cases,
     DoublesItsRate: recipes.check_spec,

@@ -248,11 +248,13 @@ def test_only_the_undos_of_owners_count_and_the_refusal_names_its_limit(
             undo(shown["ann"], stranger)
     assert undo(shown["ann"], "ann") is False  # there is no click on it
     assert undo(shown["ann"], "ann") is False
-    with pytest.raises(TooMany, match="a visitor may undo 2 clicks"):
+    with pytest.raises(TooMany, match="a visitor may undo or forget 2 times"):
         undo(shown["ann"], "ann")
     assert undo(shown["bob"], "bob") is False
-    with pytest.raises(TooMany, match="all visitors together may undo 3 clicks"):
+    with pytest.raises(TooMany, match="all visitors together may undo or forget 3 times"):
         undo(shown["bob"], "bob")
+    with pytest.raises(TooMany, match="all visitors together"):
+        box._service.call(box._search.forget_me("bob"))
 
 
 def test_the_same_from_many_threads_is_learned_once(box: SearchBox) -> None:

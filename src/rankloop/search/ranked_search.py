@@ -33,7 +33,7 @@ MAX_SHOWN = 50  # results whose clicks count
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 1e6
 MINUTE_SECONDS = 60.0
-MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # in a minute, the second of all visitors together
+MAX_UNDOS_PER_VISITOR, MAX_UNDOS = 10, 60  # or requests to be forgotten, in a minute; the second of all visitors
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
@@ -208,9 +208,9 @@ class RankedSearch:
         while self._undos and self._undos[0][0] < now - MINUTE_SECONDS:
             self._undos.popleft()
         if [by for _, by in self._undos].count(visitor) >= MAX_UNDOS_PER_VISITOR:
-            raise TooMany(f"a visitor may undo {MAX_UNDOS_PER_VISITOR} clicks in a minute: try again later")
+            raise TooMany(f"a visitor may undo or forget {MAX_UNDOS_PER_VISITOR} times in a minute: try again later")
         if len(self._undos) >= MAX_UNDOS:
-            raise TooMany(f"all visitors together may undo {MAX_UNDOS} clicks in a minute: try again later")
+            raise TooMany(f"all visitors together may undo or forget {MAX_UNDOS} times in a minute: try again later")
         self._undos.append((now, visitor))
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
@@ -218,6 +218,11 @@ class RankedSearch:
         explanation = await self.node.administration.explain(RANKER, impression, id)
         parts = [part | {"name": match_name(part["name"])} for part in explanation["contributions"]]
         return explanation | {"contributions": parts}
+
+    async def forget_me(self, visitor: str) -> int:
+        """Forget a visitor who asks for it, which is limited as undos are."""
+        self._count_undo(visitor)
+        return await self.forget(visitor=visitor)
 
     async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
         """Forget a query, a visitor or what is older than some days, and return the number of searches."""

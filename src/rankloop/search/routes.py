@@ -173,7 +173,7 @@ class SearchPage:
         async def forget_me(request: Request) -> Response:
             """Forget everything that this visitor has asked and clicked, and the visitor."""
             visitor = _visitor(request)
-            answer = JsonResponse({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
+            answer = JsonResponse({"forgotten": 0 if visitor is None else await self.search.forget_me(visitor)})
             answer.delete_cookie(COOKIE, path="/search")
             return answer
 
