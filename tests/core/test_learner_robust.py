@@ -163,6 +163,32 @@ def test_a_step_is_at_most_three_mean_steps(inner: str) -> None:
         assert after.typical_step == pytest.approx(np.mean(lengths or [0.0]))
 
 
+@pytest.mark.parametrize("inner", ["click_regression", "newton_pairs"])
+def test_an_invented_purchase_moves_the_weights_by_a_quarter_at_most(inner: str) -> None:
+    """One of weight 20 had brought the worst of 20 items to the first position, for about 30 visits."""
+    session, rng = robust(inner, n_features=4, max_weight=20.0), np.random.default_rng(7)
+    features = rng.normal(size=(20, 4))
+    by_quality = np.argsort(-features @ [1.0, -0.7, 0.3, 0.0])
+    good, worst, query = by_quality[:5], int(by_quality[-1]), Query.of(features)
+
+    def visit_honestly() -> None:
+        decision = session.rank(query)
+        rates = np.where(np.isin(decision.ranking, good), 0.6, 0.03) / (1.0 + 0.3 * np.arange(20))
+        clicked = np.sort(decision.ranking[rng.random(20) < rates])
+        session.learn(query, decision, Clicks(clicked, np.ones(len(clicked))))
+
+    for _ in range(300):
+        visit_honestly()
+    before = session.state
+    session.learn(query, session.rank(query), Clicks(np.array([worst]), np.array([20.0])))
+    moved = np.linalg.norm(session.state.inner.weights - before.inner.weights)
+    longest = max(0.25 * np.linalg.norm(before.inner.weights), 3.0 * before.typical_step)
+    assert moved <= longest * (1 + 1e-9)
+    for _ in range(3):
+        visit_honestly()
+    assert worst not in session.predict(query)[:5]
+
+
 def test_a_shortened_step_of_a_belief_stays_short() -> None:
     """What rankings are drawn from is shortened with the weights, or the next visit would bring the step back."""
     session, rng = robust("linear_thompson", n_features=3), np.random.default_rng(0)

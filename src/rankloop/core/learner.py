@@ -25,6 +25,7 @@ RANGE_UPDATES = 200  # after so many a range is learned anew; the last one stays
 N_EXTREMES = N_IGNORED_EXTREMES + RANGE_UPDATES // UPDATES_PER_IGNORED + 1
 MIN_STEPS = 8  # before steps are capped
 MAX_STEPS_AVERAGED = 100
+MAX_SHARE_MOVED = 0.25  # of the length of the weights, by one heavy click after so many steps
 N_UPDATES, LAST_LOW, LAST_HIGH, LOW, HIGH, N_RANGE_ROWS = range(6)  # the rows of `RobustState.ranges`
 MAX_UPDATES = 2.0**53  # above it a float is no exact count
 DECLARED = -1.0  # in place of a number of updates: the range does not change
@@ -390,7 +391,7 @@ class Robust(StateWrapper):
       once_per_user: A user's click on an item counts once for each query, and for 3 queries at most. Clicks are
         remembered until later ones take their place in a table, after about a thousand. For queries with a user.
       max_weight: The largest weight of a click that a ranker declares by its outcomes. The step of a click of weight v
-        may be v times as long, up to this weight.
+        may be v times as long, up to this weight; after 100 steps, up to a quarter of the length of the weights.
 
     Examples:
       >>> from rankloop import build, play
@@ -467,7 +468,10 @@ class Robust(StateWrapper):
         old, new = from_layers(old_inner, name), from_layers(state.inner, name)
         if not isinstance(new, np.ndarray) or new.ndim != 1 or old.shape != new.shape:
             return state
-        max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else self.max_step * state.typical_step * heaviest
+        usual = self.max_step * state.typical_step
+        max_length = MAX_FLOAT if state.n_steps < MIN_STEPS else usual * heaviest
+        if heaviest > 1.0 and state.n_steps >= MAX_STEPS_AVERAGED:
+            max_length = max(usual, min(max_length, MAX_SHARE_MOVED * float(np.sqrt(np.sum(old**2)))))
         weights, length = _shorten_step(old, new, max_length)
         if length == 0.0:
             return state
