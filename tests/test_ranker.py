@@ -256,6 +256,25 @@ def test_what_was_missing_is_remembered(ranker, tmp_path):
     assert Ranker.load(tmp_path / "kept.rankloop").missing == ranker.missing > 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("items", True),
+        ("items", [[]]),
+        ("items", ["a"]),
+        ("context", None),
+        ("missing", ""),
+        ("missing", {}),
+        ("outcomes", 3),
+    ],
+)
+def test_a_file_with_other_notes_is_refused(tmp_path, name, value):
+    ranker, file = Ranker("3pr", features=["a"]), tmp_path / "shop.rankloop"
+    save(ranker.session, file, {"items": [], "context": [], "missing": 0} | {name: value})
+    with pytest.raises(InvalidInput, match=r"shop\.rankloop|outcomes"):
+        Ranker.load(file)
+
+
 def test_scores_that_are_not_finite_are_named():
     ranker = Ranker({"kind": "3pr", "start": [10.0]}, features=["x"])
     with pytest.raises(InvalidInput, match="standardised"):

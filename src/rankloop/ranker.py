@@ -18,7 +18,7 @@ from rankloop.core.learner import Robust, from_layers
 from rankloop.core.plain_values import check_finite_receipt, check_learns_from_other_pages, receipt_type, with_receipt
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
-from rankloop.core.saved_session import load_with_notes, save
+from rankloop.core.saved_session import READ_ERRORS, load_with_notes, save
 from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
 from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import with_columns
@@ -137,7 +137,14 @@ class Ranker:
         """
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
-        ranker._set_session(session, notes, [Schema.from_plain(plain) for plain in notes.get("schemas", ())])
+        try:
+            ranker._set_session(session, notes, [Schema.from_plain(plain) for plain in notes.get("schemas", ())])
+            if type(ranker.missing) is not int or len(set(ranker.items)) != (session.problem.n_items or 0):
+                raise ValueError("its notes are not those of a ranker")
+        except InvalidInput:
+            raise
+        except READ_ERRORS as error:
+            raise InvalidInput(f"{os.fspath(path)} is damaged: {error}") from None
         return ranker
 
     def _set_session(self, session: Session, notes: Mapping[str, Any], schemas: Sequence[Schema] = ()) -> None:

@@ -140,6 +140,23 @@ def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
             assert f'rankloop_refused_calls_total{{reason="{reason}",worker="0"}} {count}.0' in metrics
 
 
+@pytest.mark.parametrize(
+    "file",
+    ["shop.private?%66ormat=ubi", "shop%2Eprivate?format=ubi", "shop.private?format=&format=ubi", "shop.private.ubi"],
+)
+def test_an_escaped_parameter_does_not_lead_to_the_log_of_another(tmp_path: Path, file: str) -> None:
+    admin, all_of_it = new_key(), new_key()
+    keys_file = tmp_path / "keys"
+    keys_file.write_text(line_of(admin, Grant("admin", "", ("shop",))))
+    with running(Location(tmp_path), keys=(("admin", hash_of(all_of_it)),), keys_file=keys_file) as client:
+        for name in ("shop", "shop.private"):
+            headers = {"Authorization": f"Bearer {all_of_it}"}
+            client.put(f"/rankers/{name}", json=SHOP, headers=headers).raise_for_status()
+        headers = {"Authorization": f"Bearer {admin}"}
+        assert client.get("/log/shop?%66ormat=ubi", headers=headers).status_code == 200
+        assert client.get(f"/log/{file}", headers=headers).status_code == 403
+
+
 def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     slow, quick = new_key(), new_key()
     lines = [Grant("rank", "", rate=0.001).line(slow), Grant("rank", "").line(quick)]
