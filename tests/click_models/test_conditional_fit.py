@@ -83,3 +83,10 @@ def test_without_a_unit_in_two_cells_the_fit_is_the_prior():
     fit = fit_conditional(cells, np.array([[0.0], [1.0]]), GaussianPrior(np.array([-0.5]), np.array([[4.0]])))
     assert fit.coefficients.tolist() == [-0.5]
     assert fit.covariance.tolist() == [[0.25]]
+
+
+def test_clicks_are_counted_as_they_are_whatever_rows_weigh():
+    unit, cell = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    cells = UnitCells.of_rows(unit, cell, unit, np.array([1.0, 0.0, 1.0, 1.0]), 2, np.array([40.0, 1.0, 3.0, 0.0]))
+    assert cells.n_clicks == 2
+    assert cells.clicks.sum() == 43.0

@@ -148,6 +148,30 @@ def test_amounts_in_the_formats_of_several_countries_are_numbers(tmp_path):
     assert list(log.values["price"])[:8] == [1299, 1299, 19.9, None, 1299.5, 5, -0.5, 1299]
 
 
+def test_empty_cells_beside_marks_of_clicks_are_no_clicks_and_it_is_said(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("list,item,position,opened\n1,a,1,\n1,b,2,yes\n2,a,1,\n")
+    log = read_list_table(path, columns={"click": "opened"})
+    assert log.clicked.tolist() == [0.0, 1.0, 0.0]
+    assert log.notes[0] == "opened is never 0 or no, so its 2 empty cells count as no click"
+
+
+def test_all_roles_are_named_with_their_columns(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("list,item,position,click,user,bought,paid\n1,a,1,1,u1,1,9.9\n1,b,2,0,u1,0,\n")
+    roles = str(read_list_table(path, columns={"revenue": "paid"}).columns)
+    assert "user is user, purchase is bought, revenue is paid" in roles
+
+
+def test_times_as_people_write_them_are_no_fields(tmp_path):
+    path, days = tmp_path / "shop.csv", ("02/03/2026 07:11", "3.3.2026", "2026/03/04 10:00")
+    rows = [f"{day},{item},{item},{int(item == 1)},{day},{10 + item}" for day in days for item in (1, 2)]
+    path.write_text("\n".join(["list,item,position,click,searched,price", *rows]))
+    guess = guessed_schema(read_list_table(path))
+    assert guess.left_out["searched"] == "a time of the user"
+    assert not guess.schema.context
+
+
 @pytest.mark.parametrize("name", ["192.168.100.20", "12 345", "ABC 12", "2026-10-01", "1.2.3"])
 def test_names_of_digits_are_no_amounts(tmp_path, name):
     path = tmp_path / "log.csv"

@@ -108,7 +108,7 @@ def test_a_list_has_many_names(tmp_path, name):
         (b"session\n1\n", "shop.csv has only the column 'session'"),
         (b"session,position,clicked,price\n", "shop.csv has no rows"),
         (b"session,position,clicked,price\n1,1,1,2\n1,2,0,\n", "shop.csv, row 2: price is missing"),
-        (b"session,position,clicked,price\n1,1,1,2\n1,2,,3\n", "shop.csv, row 2: clicked is missing"),
+        (b"session,position,clicked,price\n1,1,1,2\n1,2,,3\n1,3,0,3\n", "shop.csv, row 2: clicked is missing"),
         (b"session,position,clicked,price\n1,1,1,2\n1,,0,3\n", "shop.csv, row 2: position is missing"),
         (b"session,product,position,clicked,price\n1,a,1,1,2\n1,,2,0,3\n", "shop.csv, row 2: product is missing"),
         (b"session,position,clicked,price\n1,1,1,2\n,2,0,3\n", "shop.csv, row 2: session is missing"),

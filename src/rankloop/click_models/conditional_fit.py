@@ -25,8 +25,9 @@ class UnitCells(NamedTuple):
     cell: Ints
     cluster: Ints
     rows: Floats  # how many rows an entry stands for
-    clicks: Floats
+    clicks: Floats  # weighted as the rows are
     n_clusters: int  # of the log
+    n_clicks: int = 0  # without weights
 
     @classmethod
     def of_rows(
@@ -48,6 +49,7 @@ class UnitCells(NamedTuple):
             rows=np.bincount(entry, weights, len(keys)).astype(np.float64),
             clicks=np.bincount(entry, weights * clicked[rows], len(keys)).astype(np.float64),
             n_clusters=n_clusters,
+            n_clicks=int(np.count_nonzero(clicked[rows] * weights)),
         )
 
     @property

@@ -99,7 +99,9 @@ class Examination(NamedTuple):
     def __str__(self) -> str:
         low, high = self.interval
         head = f"examination relative to position 1, {EVIDENCE_WORDS[self.evidence]}"
-        if self.evidence in ("moves", "randomisation", "items"):
+        if self.evidence == "randomisation":
+            head += f" ({self.n_clicks:,} clicks)"
+        elif self.evidence in ("moves", "items"):
             head += f" ({self.n_units:,} of them with {self.n_clicks:,} clicks)"
         shown = slice(MAX_FREE_POSITIONS)
         lines = [
@@ -111,16 +113,20 @@ class Examination(NamedTuple):
         ]
         if self.reacts:
             lines.append(
-                f"note: positions react to earlier clicks ({self.reaction_z:+.1f} standard errors), so only clicks "
-                "that came after a position was chosen are compared, which widens the interval"
+                "note: items move after clicks on them, so a click is compared only with later ones, which widens the "
+                "interval"
             )
         if self.by_user:
-            lines.append("note: every user gets an order of their own, so only moves for the same user count")
+            lines.append(
+                "note: every user gets an order of their own, so only positions for the same user are compared"
+            )
         if self.n_epochs > 1:
-            cause = f"the attraction of items changes over time ({self.drift_z:.1f} standard errors)"
+            cause = "the attraction of items changes over time"
             if self.is_smooth:
-                cause = "positions move smoothly, and the attraction of items may have moved with them"
-            lines.append(f"note: {cause}, so only moves within one of {self.n_epochs} parts of the log count")
+                cause = "items rise and fall slowly, perhaps because their attraction does"
+            lines.append(
+                f"note: {cause}, so only positions within one of {self.n_epochs} parts of the log are compared"
+            )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -244,7 +250,7 @@ class _Rows(NamedTuple):
             cluster=self.cluster_of_page,
             evidence="none",
             n_units=cells.n_units,
-            n_clicks=int(cells.clicks.sum()),
+            n_clicks=cells.n_clicks,
         )
 
 

@@ -67,11 +67,14 @@ class UserFit(NamedTuple):
     def __str__(self) -> str:
         lines = [self.columns] if self.columns else []
         lines += [f"{self.n_pages:,} pages, {self.n_pairs:,} items of queries, {self.n_clicks:,} clicks", ""]
-        lines += ["On visits that were held out", f"{'model':<10}{'log-likelihood of a page':>26}{'perplexity':>12}"]
+        lines += ["Click models, on held-out visits (perplexity 1: every click foreseen; *: chosen)"]
+        lines += [f"{'model':<10}{'log-likelihood of a page':>26}{'perplexity':>12}"]
         for name, judged in self.held_out.items():
             label = name + " *" * (name == self.fitted.name)
             lines.append(f"{label:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
-        return "\n".join([*lines, "", str(self.examination), "", self.to_toml()])
+        return "\n".join(
+            [*lines, "", str(self.examination), "", "As simulated users of an experiment:", self.to_toml()]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer for programs."""

@@ -99,7 +99,7 @@ def check_foreign_feedback(case: Case) -> None:
 
 
 @contract(
-    "take scores from `scores_of`, and end the step with `require_finite(weights)`, inside "
+    "take scores from `rankloop.core.kernels.scores_of`, and end the step with `require_finite(weights)`, inside "
     '`with np.errstate(over="ignore")` where NumPy would warn'
 )
 def check_huge_numbers(case: Case) -> None:

@@ -18,7 +18,7 @@ CLICK_DECAY = 0.15  # by position
 BAD_LISTS = ((0, "one_row"), (2, "one_value"), (150, "one_value"), (295, "all_rows"))  # with the visit of each
 
 
-@contract("keep the learned part in a field `weights` of the state, so that `robust` can shorten a step")
+@contract("keep the learned part in a field `weights` of the state, which `robust` limits; else take smaller steps")
 def check_one_bad_row(case: Case) -> None:
     """One visit with extreme features among 300 moves the mean position of five good items by at most 2."""
     if not case.featured or case.problem.n_features < 2 or not case.name.endswith("-0-plain"):

@@ -205,7 +205,9 @@ def share_interval(wins: int, losses: int) -> tuple[float, float]:
       wins: Of the first variant.
       losses: Of the first variant.
     """
-    mode = wins / (wins + losses) if wins + losses else 0.5
+    if not wins + losses:
+        return 0.0, 1.0
+    mode = wins / (wins + losses)
 
     def is_possible(share: float) -> bool:
         return _log_share_evidence(wins, losses, share) < -log(ERROR_PROBABILITY)

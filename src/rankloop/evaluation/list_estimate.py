@@ -101,7 +101,7 @@ class ListEstimate(NamedTuple):
             factors = ", ".join(f"{factor:.2f}" for factor in diagnostics.after_click)
             lines.append(f"a click 1, 2 to 3, and 4 or more rows above changes examination by the factors {factors}")
         if diagnostics.trusts:
-            lines.append("the interval allows for users who trust high positions whatever stands there")
+            lines.append("intervals also cover users who click high positions whatever stands there")
         lines.append("")
         for outcome in self.ranker.gain:
             head = f"{outcome} per {PER_PAGES:,} pages"
@@ -120,8 +120,8 @@ class ListEstimate(NamedTuple):
                 lines.append(row + "".join(f"{cell:>12}" for cell in cells[2:]))
             lines.append("")
         if diagnostics.modelled_share > 0.0:
-            share = f"{diagnostics.modelled_share:.0%} of the ranker's clicks would come from items that were not shown"
-            lines += [f"{share}; a model of attraction stands in for them", ""]
+            share = f"{diagnostics.modelled_share:.0%} of the clicks of the {self.name} are predicted, not counted"
+            lines += [f"{share}: the log did not show these items on these pages", ""]
         return "\n".join([*lines, *self.verdicts])
 
     def to_json(self) -> dict[str, Any]:

@@ -231,19 +231,19 @@ class LogJudge:
             )
         if diagnostics.unlike_share > MAX_UNLIKE_SHARE:
             reasons.append(
-                f"{diagnostics.unlike_share:.0%} of its clicks would come from items that are like none that was shown"
+                f"{diagnostics.unlike_share:.0%} of its clicks would be on items that resemble none that the log showed"
             )
         elif diagnostics.modelled_share > MAX_MODELLED_SHARE:
             reasons.append(
-                f"{diagnostics.modelled_share:.0%} of its clicks would come from items that were not shown, and only "
-                f"up to {MAX_MODELLED_SHARE:.0%} is left to a model of attraction"
+                f"{diagnostics.modelled_share:.0%} of its clicks would be on items that the log did not show on their "
+                f"page, so they can only be predicted; at most {MAX_MODELLED_SHARE:.0%} are allowed"
             )
         elif abs(diagnostics.calibration - 1.0) > MAX_MISFIT + 2.0 * diagnostics.calibration_error and (
             diagnostics.modelled_share > MAX_UNLIKE_SHARE
         ):
             reasons.append(
-                f"items that were not shown matter, and the model of attraction is off by a factor of "
-                f"{diagnostics.calibration:.2f} where clicks can check it"
+                "clicks on items that the log did not show on their page have to be predicted, and where the "
+                f"predictions can be checked there are {diagnostics.calibration:.2f} times as many clicks as predicted"
             )
         if reasons or side == "unclear":
             return reasons
@@ -254,10 +254,7 @@ class LogJudge:
                 "examination is not to be trusted here"
             )
         if abs(diagnostics.halves_z) > MAX_HALVES_Z:
-            reasons.append(
-                "the two halves of the log in time contradict each other by "
-                f"{abs(diagnostics.halves_z):.1f} standard errors"
-            )
+            reasons.append("the earlier and the later half of the log contradict each other by more than chance allows")
         held_out = self.options.held_out_gain
         if side == "better" and held_out is not None and held_out < 0.0:
             reasons.append(

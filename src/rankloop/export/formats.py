@@ -37,7 +37,7 @@ UPLOAD_COMMANDS = {
 }
 FORMATS = (*UPLOAD_COMMANDS, "onnx", "json")
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
-LOST_EXPLORATION = "exploration: it always shows its best order, so its log is of little use for training"
+LOST_EXPLORATION = "exploration: the other engine would not vary the order, so its clicks would show less"
 LOST_CONTEXT = "the user's features: {n} numbers of context"
 LOST_NORMALISATION = "scaling inside each query (--normalise): features must come as they were learned from"
 LOST_RANGES = "ranges: values outside of the range that the ranker has learned for a feature count as they are"
@@ -156,7 +156,7 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
 
 
 def _explores(session: Session) -> bool:
-    """Return true if a ranker may show another order than the one that it thinks best.
+    """Return true if a ranker may show another order than the one that it predicts.
 
     The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
     """
@@ -231,7 +231,7 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
         raise InvalidInput(HASHED_COLUMNS.format(to=to, file=file.name))
     lost = model.lost_in(to) if isinstance(model, TreeModel) else model.lost
     if lost and not approximate:
-        raise InvalidInput(f"{to} cannot hold all of {file.name}: {'; '.join(lost)}. Leave it out with --approximate")
+        raise InvalidInput(f"{to} cannot hold all of {file.name}: {'; '.join(lost)}. --approximate exports the rest")
     if to == "json" or isinstance(model, HashedModel):
         return ExportedModel(_json({"format": FORMAT_VERSION, **model.to_plain(name)}), lost)
     if to == "onnx":

@@ -180,7 +180,7 @@ class ListColumns(NamedTuple):
         return cls(**roles, **more, others=tuple(name for name in others if name not in left_out), left_out=left_out)
 
     def __str__(self) -> str:
-        roles = {role: getattr(self, role) for role in LIST_GUESSES}
+        roles = {role: getattr(self, role) for role in LIST_ROLES if role != "session" or self.session != self.list}
         taken = ", ".join(f"{role} is {name}" for role, name in roles.items() if name)
         return f"columns: {taken} (say otherwise with --column ROLE=NAME)"
 

@@ -28,15 +28,18 @@ CLOCK_PATTERN = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
 ISO_TIME = re.compile(
     rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK_PATTERN})?|{CLOCK_PATTERN})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*"
 )
+LOCAL_TIME = re.compile(r"\s*(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})([ ,T]+\d{1,2}:\d{2}.*)?")
 TIME_TYPES = (datetime.date, datetime.time)  # a datetime is a date too
 Visitor = Mapping[str, Any] | Sequence[float] | Floats  # a row by column names, or the numbers that it becomes
 
 
 def are_times(values: Iterable[Any]) -> bool:
-    """Return true where all values, missing ones aside, are dates or times, also as texts (2026-03-01T10:00, 10:30)."""
+    """Return true where all values, missing ones aside, are dates or times, also as texts (10:30, 1.3.2026)."""
     cells = [value for value in values if value is not None]
     return bool(cells) and all(
-        ISO_TIME.fullmatch(cell) is not None if isinstance(cell, str) else isinstance(cell, TIME_TYPES)
+        bool(ISO_TIME.fullmatch(cell) or LOCAL_TIME.fullmatch(cell))
+        if isinstance(cell, str)
+        else isinstance(cell, TIME_TYPES)
         for cell in cells
     )
 

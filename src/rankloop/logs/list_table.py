@@ -137,7 +137,7 @@ def read_list_table(
         kinds |= {name: spec_of(kind)["kind"] for name, kind in [*schema.features.items(), *schema.context.items()]}
     bad_rows = BadRows(source, skip_bad_rows)
     values = _raw_columns(source, kinds, bad_rows)
-    numbers = _checked_numbers(values, roles, bad_rows)
+    numbers, notes = _checked_numbers(values, roles, bad_rows)
     if bad_rows.faults or source.ragged:
         kept = bad_rows.kept(values.table.num_rows)
         values, numbers = RawColumns(values.table.filter(kept), kinds), numbers[:, kept]
@@ -147,7 +147,8 @@ def read_list_table(
     offsets, kept = _pages_of(values[roles.list], roles.list, numbers[0], queries, items, source.name)
     if not kept.all():
         values, numbers = RawColumns(values.table.filter(kept), kinds), numbers[:, kept]
-    notes = [f"{bad_rows.n_skipped:,} bad rows were left out"] if bad_rows.n_skipped else []
+    if bad_rows.n_skipped:
+        notes.append(f"{bad_rows.n_skipped:,} bad rows were left out")
     if source.encoding != "utf-8":
         notes.append(f"{source.name} is not UTF-8, so it was read as {source.encoding}")
     if not roles.query:
@@ -168,17 +169,20 @@ def read_list_table(
     return log
 
 
-def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) -> Floats:
-    """Return position, click and weight by row, and collect the cells of all roles that are not what they should be."""
+def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) -> tuple[Floats, list[str]]:
+    """Return position, click and weight by row with notes, and collect the cells that are not what they should be."""
     for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
         if values.table[name].null_count or "" in values[name] or None in values[name]:
             bad_rows.add(np.array([cell is None or cell == "" for cell in values[name]]), values, name, "")
-    columns = []
+    columns, notes = list[Floats](), list[str]()
     for name, right in ((roles.position, WHOLE_NUMBER), (roles.click, CLICK), (roles.weight, "a number from 0")):
         if not name:
             columns.append(np.ones(values.table.num_rows))
             continue
         numbers = values.numbers(name, right == CLICK)
+        if right == CLICK and (empty := _empty_for_no_click(values[name], numbers)) is not None:
+            numbers[empty] = 0.0
+            notes.append(f"{name} is never 0 or no, so its {empty.sum():,} empty cells count as no click")
         bad = ~np.isfinite(numbers)
         if right != CLICK:
             bad |= numbers < 0
@@ -186,7 +190,13 @@ def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) 
             bad |= numbers != np.floor(numbers)
         bad_rows.add(bad, values, name, f"; it must be {right}")
         columns.append(numbers)
-    return np.array(columns)
+    return np.array(columns), notes
+
+
+def _empty_for_no_click(cells: Sequence[Any], numbers: Floats) -> Mask | None:
+    """Return the empty cells of a column of clicks that marks clicks only; None for any other column."""
+    empty = np.array([cell is None or cell == "" for cell in cells])
+    return empty if empty.any() and np.all(numbers[~empty] > 0) and not empty.all() else None
 
 
 def _list_log(name: str, roles: ListColumns, offsets: Ints, values: RawColumns, numbers: Floats) -> ListLog:

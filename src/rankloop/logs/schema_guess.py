@@ -12,7 +12,7 @@ from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
 from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
-from rankloop.logs.context import ID_NAME, are_times
+from rankloop.logs.context import ID_NAME, LOCAL_TIME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcome_columns import outcomes_of
 
@@ -127,7 +127,10 @@ def _kind(column: _Column) -> tuple[Any, str]:
     if name in (roles.query, roles.user, roles.session):  # 1510 is the name of a query, not an amount
         return _kind_of_texts(column)
     if are_times(present) and not all(isinstance(value, str) and ":" in value[:3] for value in present):
-        return (None, "a time of the user") if column.of_context else ("date", "dates")
+        if column.of_context:
+            return None, "a time of the user"
+        is_ambiguous = any(isinstance(value, str) and LOCAL_TIME.fullmatch(value) for value in present)
+        return (None, "dates: write them as 2026-11-15") if is_ambiguous else ("date", "dates")
     if all(isinstance(value, bool) for value in present) or {str(value).lower() for value in present} <= YES_NO:
         return "flag", "two values"
     if all(isinstance(value, int | float) for value in present):

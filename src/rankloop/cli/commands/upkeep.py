@@ -117,10 +117,13 @@ def rollback(
             served = ", served" if row["state"] == result["state"] else ""
             at = datetime.fromtimestamp(row["at"], UTC)
             typer.echo(f"state {row['state']}, {at:%Y-%m-%d %H:%M:%S}{same}{served}")
+        if all(row["state"] != result["state"] for row in result["snapshots"]):
+            typer.echo(f"state {result['state']}, not stored yet, served")
     elif preview:
         correlation = result["rank_correlation"]
-        agreement = "" if correlation is None else f", rank correlation {correlation:.3f}"
-        typer.echo(f"state {result['state']}: {result['changed']} of {result['lists']} recent lists change{agreement}")
+        agreement = "" if correlation is None else f" (rank correlation {correlation:.2f})"
+        changed = f"{result['changed']} of {result['lists']} recent lists would get another order"
+        typer.echo(f"back to state {result['state']}, {changed}{agreement}")
         for example in result["examples"]:
             typer.echo(f"  now  {' '.join(map(str, example['now']))}\n  then {' '.join(map(str, example['then']))}")
     else:

@@ -127,18 +127,18 @@ def rehearse(
         choosing_gains.append(float(late[seeds:, 0].mean()))
     # The arm that the other worlds choose is taken where the judging worlds show a gain.
     word: Word = "no gain"
-    chosen, take = results[int(np.argmax(choosing_gains))], ""
+    chosen = results[int(np.argmax(choosing_gains))]
     needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
     examination = users.examination
     is_unknown = examination.evidence == "none" and len(examination.curve) > 1
     if is_unknown or examination.reacts or examination.by_user or examination.is_smooth:
         word = "cannot tell"
     elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
-        word, take = "take", chosen.name
+        word = "take"
     return Rehearsal(
         log=shown.name,
         word=word,
-        take=take,
+        chosen=chosen.name,
         measures=measures,
         today=dict(zip(measures, (PER_PAGES * base.learned[:seeds].mean(axis=0)).tolist())),
         best=_gains((base.best - base.shown)[:seeds, -N_LATE_POINTS:].mean(axis=1), measures),

@@ -22,9 +22,9 @@ N_CURVE_POINTS = 20  # points of a learning curve
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
 PART_NAMES = {  # parts of a learner's gain, and their names in a table
     "late": "once it has learned",
+    "exploration": "of which by exploring",
     "learned": "without exploring",
     "overall": "over all pages",
-    "exploration": "of which exploring",
 }
 REPORT_CAPTION = (
     "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
@@ -79,7 +79,7 @@ class Rehearsal(NamedTuple):
 
     log: str  # its name
     word: Word  # the answer
-    take: str  # the arm to take; empty: none
+    chosen: str  # the arm that looked best in other worlds than those that judge it
     measures: tuple[str, ...]  # clicks, purchases and money, as far as the log has them
     today: dict[str, float]  # what today's order earns per 1,000 pages
     best: dict[str, RehearsalGain]  # of the best order of each world
@@ -93,24 +93,28 @@ class Rehearsal(NamedTuple):
     notes: tuple[str, ...]  # a sentence each
 
     @property
+    def take(self) -> str:
+        """The arm to take; empty: none."""
+        return self.chosen if self.word == "take" else ""
+
+    @property
     def sentence(self) -> str:
         """The answer in one line."""
         if self.word == "cannot tell":
             examination = self.users.examination
             reasons = (reason for name, reason in UNSUITABLE_LOGS.items() if getattr(examination, name, True))
             return f"This log cannot tell: {next(reasons)}"
+        arm = next(arm for arm in self.arms if arm.name == self.chosen)
         if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
             return (
                 "No gain to be seen: keep today's order. Nothing tells the items of this log apart by more than "
                 "chance; a longer log, or other columns, may."
             )
         if self.word == "no gain":
-            best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
-            change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER_PAGES:,} pages"
-            if best.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
-                return f"No significant gain yet: the best learner, {change}. Use more --pages and --seeds."
-            return f"No gain: keep today's order. The best learner, {change}."
-        arm = next(arm for arm in self.arms if arm.name == self.take)
+            change = f"{arm.name} would change clicks by {arm.late['clicks']} per {PER_PAGES:,} pages"
+            if arm.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
+                return f"No significant gain yet: {change}. Use more --pages and --seeds."
+            return f"No gain: keep today's order; {change}."
         wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)
         share = arm.late["clicks"].mean / self.today["clicks"]
         ceiling = f"the best possible order would win {self.best['clicks']}"
@@ -122,16 +126,16 @@ class Rehearsal(NamedTuple):
         tables = []
         for measure in self.measures:
             rows = [(arm.name, *(str(getattr(arm, part)[measure]) for part in PART_NAMES)) for arm in self.arms]
-            rows.append(("best order of each world", str(self.best[measure]), "", "", ""))
+            rows.append(("best possible order", str(self.best[measure]), "", "", ""))
             pages = f"{measure.capitalize()} per {PER_PAGES:,} pages"
-            title = f"{pages}, beside {self.today[measure]:,.1f} of today's order"
+            title = f"{pages}: change from {self.today[measure]:,.1f} of today's order (95 % interval)"
             tables.append(Table(title, ("learner", *PART_NAMES.values()), rows))
         fitted, header = self.users.fitted.name, ("model", "log-likelihood of a page", "perplexity")
         users = [
             (name + " *" * (name == fitted), f"{judged.log_likelihood:.4f}", f"{judged.perplexity:.4f}")
             for name, judged in self.users.held_out.items()
         ]
-        return [*tables, Table("Click models, on held-out visits", header, users)]
+        return [*tables, Table("Click models, on held-out visits (*: chosen)", header, users)]
 
     def __str__(self) -> str:
         tables = [f"{table.title}\n{text_table(table.header, table.rows)}" for table in self.tables]
