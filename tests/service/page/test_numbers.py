@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_service(used: str, open_page: Any) -> None:
     def check() -> None:
         report = said(used, "/rankers/playground")
         shown = page.eval_on_selector_all("[data-path]", READ)
-        assert len(shown) == 19
+        assert len(shown) == 18
         for number in shown:
             value = at(report, number["path"])
             assert json.loads(number["value"]) == value, number

@@ -123,7 +123,7 @@ def _log_x(experiment: Experiment) -> bool:
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     """Compare every arm with the best one, paired by seed, over all rounds."""
     title = f"{_title_with_stream(measure, stream, curves)}: every arm against the best, all rounds"
-    header = ("arm", "against", "difference", "95 % interval", "paired t")
+    header = ("arm", "against", "difference", "95 % interval", "p-value")
     if len(curves.seeds) < 2:
         return Table(title, header, [], "Tests of significance need at least two seeds.")
     best, *others = [arm for arm in curves.from_best(stream, measure) if arm != CEILING]
@@ -134,7 +134,7 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
         (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(p))
         for arm, d, p in zip(others, differences, p_values)
     ]
-    note = f"Paired differences over {_seeds(curves)}; p-values with Holm's correction."
+    note = f"Paired t-tests over {_seeds(curves)}, with Holm's correction."
     return Table(title, header, rows, note)
 
 

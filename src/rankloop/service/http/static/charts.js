@@ -54,7 +54,7 @@ function options({ axis: form, range, lines }, box) {
     padding: [10, 26, 0, 0] /* half a label to the right */,
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { show: false },
-    scales: { y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
+    scales: { x: { range: (_, low, high) => [low, Math.max(high, low + 10)] }, y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
     axes: [
       {
         ...axis,

@@ -122,7 +122,8 @@ function block(name, title, isSplit) {
 export function showExperiments(experiments, report) {
   const box = document.getElementById("experiments");
   const shown = experiments.map((result) => [result.name, result, [variant(result.spec.a), variant(result.spec.b)]]);
-  if (report.spec.base) shown.unshift(["/base", report.comparison, [report.name, "the order of its base"]]);
+  const { evaluation_share: share, base } = report.spec;
+  if (base && (share > 0 || report.comparison.wins + report.comparison.losses > 0)) shown.unshift(["/base", report.comparison, [report.name, "the order of its base"]]);
   document.getElementById("experiments-none").hidden = shown.length > 0;
   const before = new Map([...box.children].map((article) => [article.dataset.experiment, article]));
   const blocks = shown.map(([name, result, variants]) => {

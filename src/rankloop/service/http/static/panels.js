@@ -26,7 +26,11 @@ function offerOutcomes(names) {
 export function showNumbers(report, pace) {
   offerOutcomes(Object.keys(report.outcomes ?? {}));
   for (const element of document.querySelectorAll(".tiles [data-path]")) {
-    write(element, at(report, element.dataset.path), element.dataset.form);
+    const value = at(report, element.dataset.path);
+    write(element, value, element.dataset.form);
+    // Of grades, and of swaps, only some rankers have any.
+    const tile = element.closest("[data-optional]");
+    if (tile && element.tagName === "B") tile.hidden = value === null || value === undefined;
   }
   document.getElementById("pace").textContent = pace.toFixed(1);
   document.getElementById("drift-alarm").hidden = !report.health.drift_alarm;
