@@ -1,4 +1,4 @@
-"""Lists out of tables: fields of the items and of whoever asks, in the order shown, as the encoder takes them."""
+"""Lists out of tables: fields of the items and the context, in the order shown, as the encoder takes them."""
 
 from __future__ import annotations
 
