@@ -132,7 +132,7 @@ def test_it_cannot_tell_of_items_that_are_like_none_that_was_shown() -> None:
     options = QUICK._replace(position_bias=[1.0, 0.6, 0.4])
     estimate = evaluate_pages(ranker(1.0, 1.0), pages, options)
     assert estimate.diagnostics.unlike_share > 0.9
-    assert "like none that was shown" in estimate.verdicts[0]
+    assert "resemble none that the log showed" in estimate.verdicts[0]
     assert evaluate_pages(ranker(-1.0, 0.0), pages, options).reasons == ()
 
 

@@ -117,16 +117,12 @@ class Examination(NamedTuple):
                 "interval"
             )
         if self.by_user:
-            lines.append(
-                "note: every user gets an order of their own, so only positions for the same user are compared"
-            )
+            lines.append("note: every user gets an order of their own, so only pages of the same user are compared")
         if self.n_epochs > 1:
             cause = "the attraction of items changes over time"
             if self.is_smooth:
                 cause = "items rise and fall slowly, perhaps because their attraction does"
-            lines.append(
-                f"note: {cause}, so only positions within one of {self.n_epochs} parts of the log are compared"
-            )
+            lines.append(f"note: {cause}, so only pages within one of {self.n_epochs} parts of the log are compared")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

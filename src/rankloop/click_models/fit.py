@@ -72,9 +72,7 @@ class UserFit(NamedTuple):
         for name, judged in self.held_out.items():
             label = name + " *" * (name == self.fitted.name)
             lines.append(f"{label:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
-        return "\n".join(
-            [*lines, "", str(self.examination), "", "As simulated users of an experiment:", self.to_toml()]
-        )
+        return "\n".join([*lines, "", str(self.examination), "", "As users of an experiment:", self.to_toml()])
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer for programs."""

@@ -217,7 +217,7 @@ def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pyte
     assert Ranker.load(answer["model"]).schema.to_plain() == answer["schema"]
     text, notes = ran(capsys, *given)
     assert "150 lists; features: sku, price, brand, title; context: query, segment; " in text
-    assert "chosen: 0." in text
+    assert "chosen regularisation: 0." in text
     assert notes == ""
     later = write_log(shop / "later.csv", 100, seed=1)
     by_examination = "evaluate", answer["model"], "--log", later, "--json"

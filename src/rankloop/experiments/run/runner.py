@@ -200,7 +200,7 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
         theirs = deciding_fields(run.experiment)
         names = [name for name in ours if ours[name] != theirs[name]]
         if names:
-            differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
+            differs = f"different: {', '.join(names)}"
             raise Conflict(f"{folder} has results of another experiment {run.experiment.name!r} ({differs}); {advice}")
         if run.version != PACKAGE_VERSION:
             raise Conflict(f"{folder} has results of rankloop {run.version}, but this is {PACKAGE_VERSION}; {advice}")

@@ -79,17 +79,11 @@ class ClickTraining:
         rows += [(f"{value:g}", f"{gain:.4f}") for value, gain in self.gains.items()]
         source = "" if self.examined_is_known else " (learned: no item stands at two positions)"
         examined = ", ".join(f"{probability:.2f}" for probability in self.examined[:10])
-        lines = [
-            f"{self.n_lists:,} lists; {self.columns}",
-            "",
-            f"Held-out lists, by {self.choice} (clicks at rarely examined positions count more)",
-        ]
+        title = f"Held-out lists, by {self.choice} (clicks at rarely examined positions count more)"
+        lines = [f"{self.n_lists:,} lists; {self.columns}", "", title]
         lines += [text_table((self.choice, GAIN_MEASURE), rows), ""]
-        lines += [
-            f"examination probability, first positions: {examined}{source}",
-            f"chosen {self.choice}: {self.chosen:g}",
-        ]
-        return "\n".join([*lines, self.sentence])
+        lines += [f"examination probability, first positions: {examined}{source}"]
+        return "\n".join([*lines, f"chosen {self.choice}: {self.chosen:g}", self.sentence])
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice, the verdict and the gains on held-out lists."""
