@@ -115,7 +115,7 @@ def test_the_difference_is_shown_before_it_is_made(tmp_path: Path, named: bool, 
                 main(["rollback", "shop", *options, "--to", str(service.base_url)])
             assert not leaving.value.code
     printed = capsys.readouterr().out
-    assert f"{result['changed']} of {result['lists']} recent lists change" in printed
+    assert f"{result['changed']} of {result['lists']} recent lists would get another order" in printed
     assert f"shop is back at state 0, served as state {number + 1}" in printed
     assert '"same_as":0' in printed
 
