@@ -103,8 +103,8 @@ class ClickRegression(PairSwapper):
     typical score of what stands there is l − b, and with an `order_weight` λ a position is evidence about its item:
     λ · (l_p − b_p − w · x_p) is added to click_p − P(click_p).
 
-    Recommended for shops and feeds with many features (`hashed` columns). It is biased where users stop after a click,
-    because items that they did not examine count as not wanted: for search-like lists use `newton_pairs`.
+    Recommended for raw fields (`hashed` columns). It is biased where users stop after a click, because items that they
+    did not examine count as not wanted: for numeric features use `newton_pairs`.
 
     Args:
       swap: The probability with which a pair of neighbours is swapped.
