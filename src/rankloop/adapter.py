@@ -275,15 +275,13 @@ class Adapter(NamedTuple):
             raise Rejected("items", "nothing is left to rank after pins and exclusions")
         return candidates, first, excluded_items if fixed else set()
 
-    def _encoded(
-        self, ids: list[Id], rows: Any, context: Mapping[str, Any], candidates: list[int] | None, at: float
-    ) -> Any:
+    def _encoded(self, ids: list[Id], rows: Any, context: Mapping[str, Any], kept: list[int] | None, at: float) -> Any:
         """Return the `Rows` of the items to rank; pinned and excluded ones are logged, so they are checked, too."""
         try:
             features = self.encoder.rows(ids, rows, context, at)
-            if candidates is None:
+            if kept is None:
                 return features
-            return self.encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
+            return self.encoder.rows([ids[i] for i in kept], [rows[i] for i in kept], context, at)
         except Rejected:
             raise
         except InvalidInput as error:

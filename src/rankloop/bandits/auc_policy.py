@@ -80,19 +80,17 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, click_weight: float, oth
 
 
 @kernel
-def _sampled_threshold(
-    clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int
-) -> float:
+def _sampled_threshold(clicked: Floats, others: Floats, n_clicked: float, n_others: float, criterion: int) -> float:
     """Return the threshold of an ad from samples of its scores, each weighted by the visitors that it stands for."""
-    click_weight, other_weight = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
+    click_weight, other_weight = n_clicked / max(len(clicked), 1), n_others / max(len(others), 1)
     if criterion == CLICK_RATE:
-        rate = min(max(n_clicked, 0.5), n_clicked + n_unclicked - 0.5) / (n_clicked + n_unclicked)
-        return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), click_weight, other_weight, rate)
-    if len(unclicked) == 0:
+        rate = min(max(n_clicked, 0.5), n_clicked + n_others - 0.5) / (n_clicked + n_others)
+        return _sampled_click_rate(np.concatenate((clicked, others)), len(clicked), click_weight, other_weight, rate)
+    if len(others) == 0:
         return float(clicked.min())
     if criterion == MIDPOINT:
-        return 0.5 * float(clicked.mean() + unclicked.mean()) if len(clicked) else float(unclicked.mean())
-    scores = np.concatenate((clicked, unclicked))
+        return 0.5 * float(clicked.mean() + others.mean()) if len(clicked) else float(others.mean())
+    scores = np.concatenate((clicked, others))
     order = ranking_of(scores)
     hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
     for position in range(len(scores)):
@@ -128,24 +126,22 @@ class Receipt(NamedTuple):
 
 
 @kernel
-def _updated(
-    state: State, ad: int, context: Floats, is_click: bool, draw: float, size: StepSize, criterion: int
-) -> State:
+def _updated(state: State, ad: int, context: Floats, click: bool, draw: float, size: StepSize, criterion: int) -> State:
     """Return the state after one visitor; the sample is copied only if the visitor enters it."""
     buffer = state.clicked.shape[1]
     weights, thresholds = state.weights.copy(), state.thresholds.copy()
     n_clicked, n_unclicked = state.n_clicked.copy(), state.n_unclicked.copy()
     clicked, unclicked = state.clicked, state.unclicked
-    sample, n_sampled = (clicked, n_clicked) if is_click else (unclicked, n_unclicked)
-    others, n_others = (unclicked, n_unclicked) if is_click else (clicked, n_clicked)
-    sign = 1.0 if is_click else -1.0
+    sample, n_sampled = (clicked, n_clicked) if click else (unclicked, n_unclicked)
+    others, n_others = (unclicked, n_unclicked) if click else (clicked, n_clicked)
+    sign = 1.0 if click else -1.0
     weights[ad] = stepped(weights[ad], context, others[ad, : min(n_others[ad], buffer)], sign, size)
     position = _reservoir_position(n_sampled[ad], buffer, draw)
     if position != NOT_SAMPLED:
         sample = sample.copy()
         sample[ad, position] = context
     n_sampled[ad] += 1
-    clicked, unclicked = (sample, others) if is_click else (others, sample)
+    clicked, unclicked = (sample, others) if click else (others, sample)
     # An ad without a click keeps threshold 0, so that it is tried.
     if n_clicked[ad] > 0 or criterion == CLICK_RATE:
         hits = scores_of(clicked[ad, : min(n_clicked[ad], buffer)], weights[ad])

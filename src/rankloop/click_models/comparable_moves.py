@@ -61,9 +61,7 @@ def moves_smoothly(log: ClickArrays) -> bool:
     the distance in time where they change in steps, and with its square where they change smoothly. What makes an item
     rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be compared.
     """
-    return any(
-        _is_smooth(log, log.page * n_parts // log.n_pages, n_parts) for n_parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS)
-    )
+    return any(_is_smooth(log, log.page * parts // log.n_pages, parts) for parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS))
 
 
 def _is_smooth(log: ClickArrays, part: Ints, n_parts: int) -> bool:

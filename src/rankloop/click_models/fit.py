@@ -109,11 +109,9 @@ class UserFit(NamedTuple):
         left.plot(numbers, examined, marker="o", color=BLUE)
         left.set(xlabel="position", ylim=(0.0, 1.05), title="examination relative to position 1 (95 %)")
         for name, judged in self.held_out.items():
-            is_fitted = name == self.fitted.name
+            chosen = name == self.fitted.name
             positions = np.arange(1, len(judged.by_position) + 1)
-            right.plot(
-                positions, judged.by_position, color=BLUE if is_fitted else GREY, linewidth=2.0 if is_fitted else 1.0
-            )
+            right.plot(positions, judged.by_position, color=BLUE if chosen else GREY, linewidth=2.0 if chosen else 1.0)
             right.annotate(name, (positions[-1], judged.by_position[-1]), xytext=(4, -3), textcoords="offset points")
         right.set(xlabel="position", title="perplexity on held-out visits (1: foreseen)")
         for axes in (left, right):

@@ -68,15 +68,11 @@ class Cluster(base.ParallelEngine):
 
         def total(argument: Any) -> Floats:
             sent, answers = ray.put(argument), []
-            pending = [
-                actor.answers.remote(_versions(), [share], function, sent) for actor, share in zip(actors, stored)
-            ]
-            for number, answer in enumerate(pending):
+            calls = [actor.answers.remote(_versions(), [share], function, sent) for actor, share in zip(actors, stored)]
+            for number, answer in enumerate(calls):
                 _finished(ray, [answer])
                 names = ", ".join(dict.fromkeys(str(part) for part in shares[number] if hasattr(part, "load")))
-                answers += _result_of(
-                    ray, answer, f"share {number} of the partitions" + (f" ({names})" if names else "")
-                )
+                answers += _result_of(ray, answer, f"share {number} of the partitions" + f" ({names})" * bool(names))
             return base.sum_in_order(answers)
 
         try:

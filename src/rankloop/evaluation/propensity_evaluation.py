@@ -1,7 +1,7 @@
 """Estimates of a ranker or policy by the probabilities with which it would show what a log shows."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -10,13 +10,7 @@ from rankloop.bandits.policies import Policy, Uniform
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.off_policy import estimators
 from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of
-from rankloop.evaluation.off_policy.ranking_log import (
-    AskedRanker,
-    LoggedRanking,
-    RankingPolicy,
-    Watch,
-    ranking_series,
-)
+from rankloop.evaluation.off_policy.ranking_log import AskedRanker, LoggedRanking, RankingPolicy, ranking_series
 from rankloop.evaluation.off_policy.running_sums import RANGE_BOUNDS, Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows
@@ -78,7 +72,7 @@ def evaluate_policies(
     model: RewardModel | None = None,
     seed: int = 0,
     share: float = 0.5,
-    watch: Watch = lambda finished: None,
+    watch: Callable[[int], None] = lambda finished: None,
 ) -> Report:
     """Estimate each policy on the rows that `train_policy` left out with this seed and share (0: all of them).
 

@@ -110,9 +110,7 @@ class Report(NamedTuple):
             low, value = unit.scale * max(0.0, estimate.lower), unit.scale * estimate.value
             if estimate.overlap.is_off_balance:
                 axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
-                axes.annotate(
-                    "the log cannot tell", (value, row), xytext=(9, -4), textcoords="offset points", color=GREY
-                )
+                axes.annotate("the log cannot tell", (value, row), (9, -4), textcoords="offset points", color=GREY)
                 continue
             axes.plot([low, value], [row, row], color=BLUE, linewidth=2.5)
             axes.plot([low], [row], marker="|", markersize=12, color=BLUE)
@@ -135,15 +133,12 @@ def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
       unit: What is earned.
     """
     if estimate.overlap.is_off_balance:
+        head = f"This log cannot tell how good the {name} is"
         weights = f"weights average {estimate.overlap.mean_weight:.2g}, should be 1"
         if estimate.overlap.mean_weight > 1.0:
-            return (
-                f"This log cannot tell how good the {name} is: its propensities are too small to be true ({weights})."
-            )
-        return (
-            f"This log cannot tell how good the {name} is: it seldom or never shows what the {name} would show "
-            f"({weights}). Let today's ranker explore more, or compare the two live by interleaving."
-        )
+            return f"{head}: its propensities are too small to be true ({weights})."
+        advice = "Let today's ranker explore more, or compare the two live by interleaving."
+        return f"{head}: it seldom or never shows what the {name} would show ({weights}). {advice}"
     if (carried := estimate.overlap.rests_on(estimate.bound)) < MIN_REWARDS:
         longer = MIN_REWARDS / max(carried, 0.5)
         reason = unit.in_words(estimate.warnings[0].split(": ", 1)[1])

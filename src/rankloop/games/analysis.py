@@ -167,11 +167,9 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
     """
     analysis = analyse(measure, n_items, depth, max_grade)
     name, items = name_of(analysis.measure), f"{n_items} item{'s' if n_items > 1 else ''}"
-    feedback = (
-        f"the grades of the first {analysis.depth} items" if analysis.depth > 1 else "the grade of the first item"
-    )
+    grades = f"the grades of the first {analysis.depth} items" if analysis.depth > 1 else "the grade of the first item"
     if analysis.depth >= n_items:
-        feedback = "the grades of all items"
+        grades = "the grades of all items"
     if analysis.verdict == "trivial":
         verdict = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
         return Advice(verdict, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
@@ -179,8 +177,8 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
         no, needed, other = f"No: {name} of {items} cannot be learned", analysis.learnable_from, _alternatives(analysis)
         graded_items = "all items" if needed == n_items else f"the first {needed} items"
         nearest = f"Closest: the grades of {graded_items} would make it learnable"
-        nearest += f"; from {feedback}, {other}." if other else "."
-        return Advice(f"{no} from {feedback}.", NEVER_LEARNED, nearest, None, analysis)
+        nearest += f"; from {grades}, {other}." if other else "."
+        return Advice(f"{no} from {grades}.", NEVER_LEARNED, nearest, None, analysis)
     speed = "Fast: the loss per round against the best fixed ranking can fall as 1/√T, as if all grades came back."
     if analysis.verdict == "two_thirds":
         speed = (
@@ -194,7 +192,7 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
             f"No learner of rankloop guarantees this for {name} at this size; generic_forecaster does up to "
             f"{MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
         )
-    return Advice(f"Yes: {name} of {items} can be learned from {feedback}.", speed, recommendation, learner, analysis)
+    return Advice(f"Yes: {name} of {items} can be learned from {grades}.", speed, recommendation, learner, analysis)
 
 
 def _alternatives(analysis: Analysis) -> str:

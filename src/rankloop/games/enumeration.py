@@ -107,11 +107,8 @@ def thresholds_of(game: Game) -> Thresholds:
         proof = border(classes.differences, c, helpful)
         if not isinstance(proof, Combination):
             break
-        ranking, combined = (
-            _order(game, classes.rows[c]),
-            tuple(_order(game, row) for row in classes.rows[proof.classes]),
-        )
-        weights = tuple(proof.weights.tolist())
+        combined = tuple(_order(game, row) for row in classes.rows[proof.classes])
+        ranking, weights = _order(game, classes.rows[c]), tuple(proof.weights.tolist())
         refuted.append(Refuted(ranking=ranking, combined=combined, weights=weights, factor=proof.factor))
         helpful = np.union1d(helpful, proof.classes)
     return Thresholds(

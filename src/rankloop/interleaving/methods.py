@@ -19,9 +19,7 @@ UNFAIRNESS_COST = 1e3  # The cost of a unit of unfairness, beside a sensitivity 
 
 def _require_two(rankings: Ints, name: str) -> None:
     if len(rankings) != 2:
-        raise InvalidInput(
-            f"{name} compares two rankings, got {len(rankings)}: multileave by team_draft or probabilistic"
-        )
+        raise InvalidInput(f"{name} mixes two rankings, got {len(rankings)}: multileave by team_draft or probabilistic")
 
 
 @kernel

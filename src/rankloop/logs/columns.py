@@ -22,16 +22,8 @@ def _identifiers(*things: str) -> tuple[str, ...]:
 CLICK_NAMES = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
 POSITION_NAMES = ("position", "place", "slot")
 AD_NAMES = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
-SEARCH_TEXT_NAMES = (
-    "search_phrase",
-    "search_keyword",
-    "search_text",
-    "searchterm",
-    "keyword",
-    "keywords",
-    "query_text",
-)
-QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term", *SEARCH_TEXT_NAMES)
+SEARCH_TEXTS = ("search_phrase", "search_keyword", "search_text", "searchterm", "keyword", "keywords", "query_text")
+QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term", *SEARCH_TEXTS)
 SESSION_NAMES = ("session", "session_id", "visit", "visit_id", "sid", *_identifiers("session", "visit"))
 USERS = ("user", "visitor", "customer", "client", "shopper", "member", "account")
 USER_NAMES = ("user", "visitor", *(f"{user}_id" for user in USERS), *_identifiers(*USERS))  # no features of an item
@@ -40,13 +32,8 @@ MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id", *_identif
 ITEM_NAMES = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
 PUBLIC_ITEM_NAMES = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
 SHOP_ITEM_NAMES = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id")
-MORE_ITEM_NAMES = (
-    *SHOP_ITEM_NAMES,
-    *_identifiers("product", "item", "article", "document"),
-    *PUBLIC_ITEM_NAMES,
-    "url",
-    "id",
-)
+ITEM_IDENTIFIERS = _identifiers("product", "item", "article", "document")
+MORE_ITEM_NAMES = (*SHOP_ITEM_NAMES, *ITEM_IDENTIFIERS, *PUBLIC_ITEM_NAMES, "url", "id")
 PROPENSITY_NAMES = ("propensity", "propensity_score", "pscore", "probability", "prob")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 CHOICE_GUESSES = {  # in a log of single choices
@@ -59,7 +46,7 @@ CHOICE_GUESSES = {  # in a log of single choices
 # In a log of lists. The last names of a role count only where no column has a better one.
 LIST_GUESSES = {
     "list": (*LIST_NAMES, *MORE_LISTS, *SESSION_NAMES, "query_id", *QUERY_NAMES),
-    "query": ("query", "user_query", "search_query", "search_term", *SEARCH_TEXT_NAMES, "query_id", "qid"),
+    "query": ("query", "user_query", "search_query", "search_term", *SEARCH_TEXTS, "query_id", "qid"),
     "item": (*ITEM_NAMES, *MORE_ITEM_NAMES),
     "position": (*POSITION_NAMES, "pos", "rank", "ordinal"),
     "click": (*CLICK_NAMES, "is_clicked", "was_clicked", "has_click"),

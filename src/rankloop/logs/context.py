@@ -24,10 +24,8 @@ CONSTANT_COLUMN = "(always 1)"
 MAX_VALUES = 50
 MAX_COUNTED = 100_000  # whole numbers that all differ so far are an id
 ID_NAME = re.compile(r"(^|[\W_])(?i:id|uid|uuid|guid)$|[a-z](Id|ID)$")
-CLOCK_PATTERN = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
-ISO_TIME = re.compile(
-    rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK_PATTERN})?|{CLOCK_PATTERN})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*"
-)
+CLOCK_FORM = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
+ISO_TIME = re.compile(rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK_FORM})?|{CLOCK_FORM})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
 LOCAL_TIME = re.compile(r"\s*(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})([ ,T]+\d{1,2}:\d{2}.*)?")
 TIME_TYPES = (datetime.date, datetime.time)  # a datetime is a date too
 Visitor = Mapping[str, Any] | Sequence[float] | Floats  # a row by column names, or the numbers that it becomes

@@ -155,9 +155,8 @@ class ClickArrays(NamedTuple):
 
     def mean_of_pairs(self, values: Floats | Ints) -> Floats:
         """Return by pair the mean of what its rows have."""
-        means: Floats = np.bincount(self.pair, values, self.n_pairs) / np.maximum(
-            np.bincount(self.pair, minlength=self.n_pairs), 1
-        )
+        counts = np.bincount(self.pair, minlength=self.n_pairs)
+        means: Floats = np.bincount(self.pair, values, self.n_pairs) / np.maximum(counts, 1)
         return means
 
     def pages(self, chosen: Ints) -> "ClickArrays":

@@ -7,15 +7,9 @@ from typing import Any, Literal
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.schema import Schema
+from rankloop.logs import columns as roles_of
 from rankloop.logs.choice_log import ChoiceLog
-from rankloop.logs.columns import (
-    CHOICE_GUESSES,
-    LIST_GUESSES,
-    NEEDED_OF_CHOICES,
-    NEEDED_OF_LISTS,
-    SURE_LISTS,
-    named_like,
-)
+from rankloop.logs.columns import named_like
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
 from rankloop.logs.service_export import is_export, read_service_export
@@ -87,6 +81,8 @@ def _is_service_log(where: str) -> bool:
 
 def _holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
     """Return true where a table looks like a log of lists rather than of single choices with their propensities."""
-    sure = LIST_GUESSES | {"list": SURE_LISTS}
-    lists = all(named.get(role) or named_like(names, sure[role]) for role in NEEDED_OF_LISTS)
-    return lists or not all(named.get(role) or named_like(names, CHOICE_GUESSES[role]) for role in NEEDED_OF_CHOICES)
+    usual = roles_of.LIST_GUESSES | {"list": roles_of.SURE_LISTS}
+    if all(named.get(role) or named_like(names, usual[role]) for role in roles_of.NEEDED_OF_LISTS):
+        return True
+    usual = roles_of.CHOICE_GUESSES
+    return not all(named.get(role) or named_like(names, usual[role]) for role in roles_of.NEEDED_OF_CHOICES)

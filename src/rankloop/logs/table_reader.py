@@ -162,9 +162,7 @@ class TableReader:
         _, separator, decimal = self._csv_head
         types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
         types = {name: kind for name, kind in types.items() if name in columns}
-        parse = arrow_csv.ParseOptions(
-            delimiter=separator, newlines_in_values=True, invalid_row_handler=self._note_ragged
-        )
+        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=self._note_row)
         convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=decimal, **converting)
         with _opened_text(self._file, self.encoding) as file:
             yield file, parse, convert
@@ -201,7 +199,7 @@ class TableReader:
         with self._opened_csv(chosen, numbers, texts, **converting) as (file, parse, convert):
             yield from arrow_csv.open_csv(file, reading, parse, convert)
 
-    def _note_ragged(self, row: Any) -> str:
+    def _note_row(self, row: Any) -> str:
         value = f"has {row.actual_columns} columns, not {row.expected_columns}"
         self.ragged.append(Fault((row.number or 1) - 1, "", value))
         return "skip"

@@ -48,9 +48,7 @@ class PolicyTraining(NamedTuple):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the estimates of the policies, where there are any."""
         if self.report is None:
-            raise InvalidInput(
-                "all rows were used for training, so no estimate can be plotted; train on a smaller share"
-            )
+            raise InvalidInput("all rows were used for training, so there is no estimate; train on a smaller share")
         self.report.plot(Path(path))
 
 

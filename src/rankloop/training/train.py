@@ -112,13 +112,11 @@ def cross_validate(
     total, finished, results = len(folds) * len(path) + 1, 0, []
     for fold in folds:
         fits = []
-        for model in solution_path.fit_path(fold.train, risk, path, tight=solver.tight, settings=solver.settings):
-            fits.append(model)
+        for fit in solution_path.fit_path(fold.train, risk, path, tight=solver.tight, settings=solver.settings):
+            fits.append(fit)
             finished += 1
             progress(finished, total)
-        curve = np.array(
-            solution_path.mean_measures([(model.weights, measure) for model in fits], fold.validation, engine)
-        )
+        curve = np.array(solution_path.mean_measures([(fit.weights, measure) for fit in fits], fold.validation, engine))
         best_fit, names = fits[best_of(curve)], list(dict.fromkeys([*REPORTED_MEASURES, measure]))
         test = solution_path.mean_measures([(best_fit.weights, name) for name in names], fold.test, engine)
         results.append(FoldResult(fold.name, best_fit.regularisation, curve, dict(zip(names, test)), best_fit))

@@ -236,12 +236,8 @@ def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
       method: The name of the estimator.
       limit: The weight beyond which the estimator cuts or uses the model.
     """
-    weight, propensity, expected, predicted = (
-        rows.target / rows.propensity,
-        rows.propensity,
-        rows.expected,
-        rows.predicted,
-    )
+    weight, propensity = rows.target / rows.propensity, rows.propensity
+    expected, predicted = rows.expected, rows.predicted
     if (rows.reward.ndim == 2) != (method in SUMMED_METHODS):
         raise InvalidInput(f"{method} needs {'a row' if rows.reward.ndim == 1 else 'one'} of numbers for each ranking")
     rewards = [rows.reward]

@@ -96,13 +96,11 @@ class AskedRanker:
                 raise InvalidInput(f"{model} learned from {learned_kind}; the log has {kind_in_log}")
             if not by_schema:
                 # Equal numbers of features may mean something else, so names are compared where both sides tell them.
-                sides = ((problem.feature_names, problem.n_features), (names_in_log, query.features.shape[1]))
-                (learned_names, n_learned), (logged_names, n_logged) = sides
+                both = ((problem.feature_names, problem.n_features), (names_in_log, query.features.shape[1]))
+                (learned_names, n_learned), (logged_names, n_logged) = both
                 renamed = learned_names and logged_names and tuple(learned_names) != tuple(logged_names)
                 if n_learned != n_logged or renamed:
-                    learned, logged = (
-                        ", ".join(names) or f"{n} feature{'s' * (n != 1)} per item" for names, n in sides
-                    )
+                    learned, logged = (", ".join(names) or f"{n} feature{'s' * (n != 1)} per item" for names, n in both)
                     raise InvalidInput(f"{model} learned from {learned}; the log has {logged}")
             self.session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
             return chain((first,), entries)

@@ -1,6 +1,5 @@
 """The pseudo-inverse estimator: what rankings would earn where only the sum over their positions is known."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,7 @@ def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Esti
     return Estimate.of(Sums.of([Series.of_weights(earned, weights)]), "pseudo_inverse", Options(**options))
 
 
-def slate_weight(
-    shown: Sequence[int], rankings: ArrayLike, logged: ArrayLike, target: ArrayLike, n_items: int
-) -> float:
+def slate_weight(shown: ArrayLike, rankings: ArrayLike, logged: ArrayLike, target: ArrayLike, n_items: int) -> float:
     """Return q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
 
     1_y marks which item stands at which position, Γ = Σ_y logged(y) · 1_y 1_yᵀ and q_target = Σ_y target(y) · 1_y.

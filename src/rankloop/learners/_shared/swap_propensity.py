@@ -38,12 +38,7 @@ class AveragedState(NamedTuple):
 
 @kernel
 def correction(shown: Ints, better: Ints) -> Floats:
-    """Return the discount that each item gains when `better` replaces `shown`.
-
-    Args:
-      shown: The ranking that was shown.
-      better: The better ranking.
-    """
+    """Return the discount that each item gains when the better ranking replaces the shown one."""
     row_weights = np.zeros(len(shown))
     for position in range(len(shown)):
         if shown[position] != better[position]:
@@ -56,16 +51,9 @@ def correction(shown: Ints, better: Ints) -> Floats:
 def stepped(
     rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return the weights to rank by and the newest weights after a correction.
+    """Return the weights to rank by and the newest weights after the correction rate · Σ_i row_weights[i] · rows[i].
 
-    Args:
-      rows: The features of the items.
-      weights: The weights to rank by: the mean of rounds + 1 vectors, if averaged.
-      newest: The newest weights.
-      rounds: The number of earlier corrections.
-      averaged: Rank by the mean of all newest weights, not by the last.
-      row_weights: The correction Σ_i row_weights[i] · rows[i].
-      rate: A factor of the correction.
+    If averaged, the weights to rank by are the mean of all newest weights: so far of rounds + 1 vectors.
     """
     new = newest.copy()
     for i in range(len(row_weights)):
@@ -81,12 +69,7 @@ def stepped(
 
 @kernel
 def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
-    """Return the clicked items first, then the others, each group in the order in which it was shown.
-
-    Args:
-      shown: The ranking that was shown.
-      clicked: The weight of the click on each item.
-    """
+    """Return the clicked items first, then the others, each group in the order in which it was shown."""
     better, position = np.empty_like(shown), 0
     for is_clicked in (True, False):
         for item in shown:
@@ -101,13 +84,7 @@ def pair_correction(shown: Ints, clicked: Floats, first: int, end: int) -> Float
     """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 
     GET-FEEDBACK in Algorithm 3 of Raman et al. (2013), for clicks that may have weights. A pair counts by the
-    difference of its discounts times the difference of its clicks.
-
-    Args:
-      shown: The ranking that was shown.
-      clicked: The weight of the click on each item.
-      first: The upper position of the first pair.
-      end: The position before which the pairs end.
+    difference of its discounts times the difference of its clicks. Pairs begin at `first` and end before `end`.
     """
     row_weights = np.zeros(len(shown))
     for j in range(first, end - 1, 2):

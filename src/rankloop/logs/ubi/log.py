@@ -15,12 +15,7 @@ from rankloop.features.kinds import moment_of
 from rankloop.logs.columns import ITEM_NAMES, MORE_ITEM_NAMES, named_like
 from rankloop.logs.table_reader import Given, TableReader, arrow_table, json_values
 
-HIT_FIELDS = (
-    "query_response_hit_ids",
-    "query_response_object_ids",
-    "query_response_objects_ids",
-    "query_response_hits_ids",
-)
+HIT_FIELDS = tuple(f"query_response_{hits}" for hits in ("hit_ids", "object_ids", "objects_ids", "hits_ids"))
 OBJECT_FIELDS = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
 ORDINAL_FIELDS = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
 BULK_ACTIONS = ("index", "create", "update", "delete")
@@ -260,9 +255,7 @@ class _Page:
         self.done: dict[str, Counter[str]] = defaultdict(Counter)  # by id: actions
 
 
-def read_ubi(
-    queries: Path, events: Path, items: Given | None = None, weights: Mapping[str, float] | None = None
-) -> UbiLog:
+def read_ubi(queries: Path, events: Path, items: Given = None, weights: Mapping[str, float] | None = None) -> UbiLog:
     """Join queries with events, and with the columns of a table of items by their id.
 
     A hit counts as clicked when something was done with it that weighs more than 0: click, add_to_cart and purchase
@@ -393,10 +386,8 @@ def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts:
     """The columns of the items, in the order of the log; of two rows with one id the first counts."""
     id_column = named_like(source.names, (*ITEM_NAMES, *MORE_ITEM_NAMES))
     if not id_column:
-        column_names = ", ".join(source.names)
-        raise InvalidInput(
-            f"{source.name} has no column for the id of an item (such as item, sku, id); it has {column_names}"
-        )
+        names = ", ".join(source.names)
+        raise InvalidInput(f"{source.name} has no column for the id of an item (such as item, sku, id); it has {names}")
     table = source.read_table(texts=[id_column])
     ids = [None if value is None else str(value) for value in table[id_column].to_pylist()]
     rows = {value: row for row, value in reversed(list(enumerate(ids))) if value}

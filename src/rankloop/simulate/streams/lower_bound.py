@@ -45,7 +45,7 @@ class LowerBound:
             raise InvalidInput(f"radius / margin must be at most {MAX_RATIO:,}, got {self.radius / self.margin:g}")
         if self.n_queries > self.n_features:
             raise InvalidInput(
-                f"radius² / margin² = {self.n_queries} queries need as many features, not {self.n_features}"
+                f"{self.n_queries} queries (radius² / margin²) need as many features, not {self.n_features}"
             )
 
     @property

@@ -46,14 +46,12 @@ class TopK:
 
 
 @kernel
-def _read(
-    ranking: Ints, relevance: Floats, draws: Floats, low: float, high: float, max_clicks: int
-) -> tuple[Ints, Floats]:
+def _read(ranking: Ints, relevance: Floats, draws: Floats, low: float, high: float, limit: int) -> tuple[Ints, Floats]:
     """Click the first items judged relevant; a judgment is wrong if low ≤ its draw < high."""
     clicked, n_clicks = np.zeros(len(draws), np.int64), 0
     for position in range(len(draws)):
         mistaken = low <= draws[position] < high
-        if (relevance[ranking[position]] > 0.0) != mistaken and n_clicks < max_clicks:
+        if (relevance[ranking[position]] > 0.0) != mistaken and n_clicks < limit:
             clicked[position] = 1
             n_clicks += 1
     return clicks_at(ranking, clicked)

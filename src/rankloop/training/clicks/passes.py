@@ -84,12 +84,10 @@ def train_in_passes(
         orders.append([session.predict(page.query(task.encoder)) for page in judged_pages])
         progress(pass_number, 2 * passes)
     examined = task.examined_by(session)
-    page_weights = [click_weights.weighted_clicks(page.clicked, page.position, examined, clip) for page in judged_pages]
+    weights = [click_weights.weighted_clicks(page.clicked, page.position, examined, clip) for page in judged_pages]
     scores = [_scores([np.arange(len(page.ids)) for page in judged_pages]), *map(_scores, orders)]
     borders = offsets_of([len(page.ids) for page in judged_pages])
-    logged_gain, *pass_gains = (
-        click_weights.mean_gain(score, np.concatenate(page_weights), borders) for score in scores
-    )
+    logged_gain, *pass_gains = (click_weights.mean_gain(score, np.concatenate(weights), borders) for score in scores)
     gains = {float(pass_number): gain for pass_number, gain in enumerate(pass_gains, start=1)}
     best = max(range(1, passes + 1), key=lambda pass_number: gains[pass_number])
     judgement = None

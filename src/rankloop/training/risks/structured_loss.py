@@ -197,10 +197,8 @@ class PositionLoss(ABC):
         """Return a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        weights = self._position_weights(offsets)
-        return _of_lists(
-            scores, self._gains(relevance), offsets, self._discounts(len(weights)), weights, self.normalised
-        )
+        gains, weights = self._gains(relevance), self._position_weights(offsets)
+        return _of_lists(scores, gains, offsets, self._discounts(len(weights)), weights, self.normalised)
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
         return _anchors(scores, self._gains(relevance), offsets, self._position_weights(offsets), False)

@@ -108,9 +108,7 @@ def _check_tree(left: Ints, right: Ints, n_leaves: int, where: str) -> None:
         for child in children[waiting.pop()]:
             is_leaf = child < 0
             if (~child >= n_leaves) if is_leaf else (child >= len(children) or child in reached):
-                raise InvalidInput(
-                    f"{where} is not a tree: a node leads to {child}, which does not exist or was reached already"
-                )
+                raise InvalidInput(f"{where} is not a tree: a node leads to {child}, which is missing or reached twice")
             if not is_leaf:
                 reached.add(child)
                 waiting.append(child)
