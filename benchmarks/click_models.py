@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from rankloop.click_models.fit import MODELS, fit_users
+from rankloop.click_models.fit import fit_users
+from rankloop.click_models.models import MODELS
 from rankloop.data.folder import data_path
 from rankloop.logs.list_log import ClickArrays
 

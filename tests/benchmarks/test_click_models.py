@@ -2,7 +2,8 @@
 
 import pytest
 
-from rankloop.click_models.fit import MODELS, fit_users
+from rankloop.click_models.fit import fit_users
+from rankloop.click_models.models import MODELS
 from rankloop.data.folder import absence_notice, data_folder
 
 pytestmark = pytest.mark.skipif(data_folder() is None, reason=absence_notice("TREC Session 2014"))

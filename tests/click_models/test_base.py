@@ -12,8 +12,7 @@ from rankloop.click_models.base import (
     Prior,
     rows_of,
 )
-from rankloop.click_models.fit import MODELS
-from rankloop.click_models.models import _expect
+from rankloop.click_models.models import MODELS, _expect
 from rankloop.core.registry import build, spec_of
 from rankloop.logs.list_log import ClickArrays
 from tests.click_models.worlds import PEOPLE, world

@@ -173,7 +173,6 @@ class SessionPolicy:
             shares[row] = np.exp([self.session.log_prob(query, order) for order in orders])
         unknown = np.flatnonzero(np.isnan(shares).any(axis=1))
         if len(unknown):
-            raise InvalidInput(
-                f"row {unknown[0]}: {kind} has no closed form for the probability of an ad, so a log cannot judge it"
-            )
+            fault = f"{kind} has no closed form for the probability of an ad"
+            raise InvalidInput(f"row {unknown[0]}: {fault}, so a log cannot judge it")
         return shares

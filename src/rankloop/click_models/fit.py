@@ -10,14 +10,7 @@ import numpy as np
 
 from rankloop.click_models.base import ClickModel
 from rankloop.click_models.examination import EVIDENCE_WORDS, Examination, estimate_examination
-from rankloop.click_models.models import (
-    CascadeModel,
-    DbnModel,
-    DependentClickModel,
-    PositionBasedModel,
-    SimplifiedDbnModel,
-    UserBrowsingModel,
-)
+from rankloop.click_models.models import MODELS
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
 from rankloop.core.types import Bools, Floats, Ints
@@ -25,8 +18,6 @@ from rankloop.engine import Engine, Here
 from rankloop.logs.list_log import ClickArrays, ListLog
 from rankloop.logs.table_reader import Given
 
-_FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
-MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first
 BEST_MODEL = "best"
 BLUE, GREY = "#2f7ed8", "#8a8f98"
 N_FOLDS = 5

@@ -263,3 +263,7 @@ class DbnModel(ClickModel):
             persistence=now.persistence,
             evidence=Evidence(sums[0], sums[1], prior, tuple(objectives)),
         )
+
+
+_FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
+MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first

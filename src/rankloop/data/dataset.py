@@ -55,9 +55,8 @@ class Dataset(NamedTuple):
         owner = np.array([numbers.setdefault(str(name), len(numbers)) for name in qid], dtype=np.int64)
         table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
         if not len(table) == len(grades) == len(owner):
-            raise InvalidInput(
-                f"{len(table)} rows of features, {len(grades)} grades and {len(owner)} query ids must be equally many"
-            )
+            counts = f"{len(table)} rows of features, {len(grades)} grades and {len(owner)} query ids"
+            raise InvalidInput(f"{counts} must be equally many")
         order = np.argsort(owner, kind="stable")
         return cls(table[order], grades[order], offsets_of(np.bincount(owner, minlength=len(numbers))), tuple(numbers))
 

@@ -63,7 +63,10 @@ class Cluster(base.ParallelEngine):
         """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         ray = self._connect()
         shares = self.shares_of(partitions, int(ray.cluster_resources().get("CPU", 1)))
-        actors = [self.idle.pop() if self.idle else _new_actor(ray) for _ in shares]
+        # Calls are repeated until the last restart has failed: a machine that is down uses up any number of them.
+        options: Any = {"num_cpus": ACTOR_CORES, "max_restarts": MAX_RETRIES, "max_task_retries": -1}
+        keeper = ray.remote(ShareKeeper).options(scheduling_strategy="SPREAD", **options)
+        actors = [self.idle.pop() if self.idle else keeper.remote() for _ in shares]
         stored = [ray.put(list(share)) for share in shares]
 
         def total(argument: Any) -> Floats:
@@ -129,12 +132,6 @@ class ShareKeeper:
         if share[0] != self.stored:
             self.partitions, self.stored = copy.deepcopy(import_module("ray").get(share[0])), share[0]
         return base.answers_of(self.partitions, function, copy.deepcopy(argument))
-
-
-def _new_actor(ray: Any) -> Any:
-    # Calls are repeated until the last restart has failed: a machine that is down uses up any number of them.
-    retries = {"max_restarts": MAX_RETRIES, "max_task_retries": -1}
-    return ray.remote(ShareKeeper).options(num_cpus=ACTOR_CORES, scheduling_strategy="SPREAD", **retries).remote()
 
 
 def _result_of(ray: Any, answer: Any, work: str) -> Any:

@@ -109,7 +109,7 @@ class Encoder:
         return list(map(Column, names, columns, encoded.values.tolist()))
 
     def _context(self, context: Mapping[str, Any], at: float) -> list[_FieldTokens]:
-        if fault := unknown_field_fault(context, self.schema.context):
+        if fault := _unknown_field_fault(context, self.schema.context):
             raise Rejected("context", fault)
         try:
             return [field.tokens(context.get(field.name), at) for field in self._context_fields]
@@ -145,7 +145,7 @@ class Encoder:
             if not isinstance(row, Mapping):
                 raise InvalidInput(f"item {short_text(id)} must be a table of values by name, got {short_text(row)}")
             if not row.keys() <= features.keys():
-                raise InvalidInput(f"item {short_text(id)} {unknown_field_fault(row, features)}")
+                raise InvalidInput(f"item {short_text(id)} {_unknown_field_fault(row, features)}")
             try:
                 for field in self._item_fields:
                     value = row.get(field.name)
@@ -270,13 +270,8 @@ def _column_plan(schema: Schema) -> ColumnPlan:
     )
 
 
-def unknown_field_fault(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
-    """Return the fault of values by name of which one is not a field of the schema.
-
-    Args:
-      values: Values by name.
-      fields: The fields of the items, or of the context.
-    """
+def _unknown_field_fault(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
+    """Return the fault of values by name of which one is not among the fields of the items, or of the context."""
     for name in values:
         if name not in fields:
             hint = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"

@@ -27,6 +27,7 @@ MAX_VECTOR = 4_096
 KNOT_OCTAVES = 0.5  # between neighbouring knots of a number
 DAY_SECONDS = 86_400.0
 MAX_MOMENT = 1e12  # seconds from 1970
+FLAG_NUMBERS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 LN2 = 0.6931471805599453
 
@@ -125,7 +126,7 @@ class Flag(HashedField):
             text = value.strip().lower()
             if not text:
                 return NO_TOKENS
-            value = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}.get(text, value)
+            value = FLAG_NUMBERS.get(text, value)
         if not _is_real(value) or value not in (0, 1):
             raise InvalidInput(f"must be true or false, got {short_text(value)}")
         return ("1" if value else "0",), UNIT_VALUE

@@ -84,9 +84,7 @@ class Game:
         items = np.arange(self.n_items, dtype=np.int64)
         values = np.array([self.measure(items, row.astype(np.float64)) for row in self.relevances])
         if not np.isfinite(values).all():
-            raise InvalidInput(
-                "the measure is not finite for every relevance: analyse a measure that always returns a finite number"
-            )
+            raise InvalidInput("the measure is not finite for every relevance: analyse one that always is")
         return values
 
     @cached_property

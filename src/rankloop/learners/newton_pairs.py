@@ -335,11 +335,6 @@ class NewtonPairs(SparseLearner):
         """The number of rounds after which evidence is discounted and the inverse is rebuilt."""
         return max(1, min(MAX_BATCH_ROUNDS, self.memory // MIN_BATCHES_IN_MEMORY))
 
-    @cached_property
-    def _kept(self) -> float:
-        """γ to the power of the rounds of a batch."""
-        return (1 - 1 / self.memory) ** self._batch
-
     def init(self, problem: Problem) -> State:
         weights, n = self.first_weights(problem), problem.n_features
         unit, watch = np.ones(n) if self.diagonal else np.eye(n), np.zeros(N_STATISTICS)
@@ -379,7 +374,7 @@ class NewtonPairs(SparseLearner):
             query.features, weights, state.precision, state.covariance, seen_items, order_probabilities, first, clicked
         )
         if due:
-            _forget(precision, self.ridge, self._kept)
+            _forget(precision, self.ridge, (1 - 1 / self.memory) ** self._batch)
         if changed:
             _forget(precision, self.ridge, KEPT_AFTER_CHANGE)
         if due or lost or changed:

@@ -1,6 +1,5 @@
 """A bandit for Precision@n: the order inside the first n positions is free, so it is used to reveal grades."""
 
-import functools
 import math
 from typing import ClassVar, NamedTuple
 
@@ -150,10 +149,6 @@ class PrecisionBandit(AnytimeLearner):
     tuned: ClassVar[str] = "learning_rate"
     examples: ClassVar[Examples] = ({"n": 2}, {"n": 5, "horizon": 50})
 
-    @functools.cached_property
-    def _start(self) -> float:
-        return math.ceil(self.relevant_from) - 1.0
-
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
         revealed = min(self.n, graded_depth(problem))
@@ -174,8 +169,8 @@ class PrecisionBandit(AnytimeLearner):
         check_receipt(probabilities.shape == (state.revealed,) and probabilities.min() > 0.0)
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
-        top = decision.ranking[: state.revealed]
-        losses = _with_estimates(state.losses, top, grade_of[top], probabilities, self._start)
+        top, start = decision.ranking[: state.revealed], math.ceil(self.relevant_from) - 1.0
+        losses = _with_estimates(state.losses, top, grade_of[top], probabilities, start)
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -1,6 +1,5 @@
 """Perceptrons: Rosenblatt's, and three that step along a surrogate at every mistake, one of them with a kernel."""
 
-import functools
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -117,13 +116,9 @@ class MistakeDriven(_CountsMistakes, SparseLearner):
     def __post_init__(self) -> None:
         cutoff_and_kind(self.measure)
 
-    @functools.cached_property
-    def _mistakes_of(self) -> tuple[int, bool]:
-        return cutoff_and_kind(self.measure)
-
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, self._mistakes_of
+        step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, cutoff_and_kind(self.measure)
         margin, rate, features = self.margin, self.learning_rate, query.features
         weights, mistaken = step(state.weights, features, items, grades, cutoff, binary, margin, rate)
         return State(require_finite(weights), state.mistakes + 1, state.shown) if mistaken else state

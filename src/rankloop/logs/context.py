@@ -154,9 +154,8 @@ class Encoding(NamedTuple):
         for name, values, mean in zip(self.columns, self.values, self.means):
             called = "position" if name == POSITION_COLUMN and POSITION_COLUMN not in visitor else name
             if called not in visitor:
-                raise InvalidInput(
-                    f"context has no {called!r}; the policy learned from {', '.join(self.columns)} (None: not known)"
-                )
+                learned = ", ".join(self.columns)
+                raise InvalidInput(f"context has no {called!r}; the policy learned from {learned} (None: not known)")
             value = visitor[called]
             row += [float(_text(value, name) == listed) for listed in values] or [_number(value, name, mean)]
         return [*row, 1.0]

@@ -444,9 +444,8 @@ class ListLog:
             of_item = name == LOGGED_SCORE or isinstance(kind, Counter) or (kind.memory and self.item is not None)
             of_item = of_item and name in schema.features
             if name not in self.values and not of_item:
-                raise InvalidInput(
-                    f"{self.name} has no column {name!r}, which is a field of the schema{nearest(name, self.values)}"
-                )
+                similar = nearest(name, self.values)
+                raise InvalidInput(f"{self.name} has no column {name!r}, which is a field of the schema{similar}")
 
     def _times(self, schema: Schema) -> list[float]:
         """Return by page when it was shown; 0 where nothing depends on it."""

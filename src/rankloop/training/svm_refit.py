@@ -69,12 +69,10 @@ class RefittedSVM(GreedyLearner, LinearLearner):
             raise InvalidInput(f"growth = {self.growth} must be a factor from 1 on: 1 fits again in every round")
 
     def init(self, problem: Problem) -> State:
-        """Return a state without examples."""
         empty, first_fit = np.zeros((0, problem.n_features)), 1 if self.growth == 1.0 else FIRST_FIT_ROUND
         return State(self.first_weights(problem), empty, empty, 0, first_fit, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        """Store the example of the feedback, and fit when it is time."""
         if isinstance(feedback, Preferred):
             better = feedback.ranking
         else:
@@ -84,9 +82,7 @@ class RefittedSVM(GreedyLearner, LinearLearner):
         stored, recent = state.stored, state.recent
         largest = np.abs(example).max(initial=0.0)
         if not largest <= MAX_FEATURE:
-            raise UnstableUpdate(
-                f"the features differ by {largest:g}, too much to fit: the update was refused, the state is unchanged"
-            )
+            raise UnstableUpdate(f"the features differ by {largest:g}, too much to fit: the update was refused")
         if largest > 0.0:
             recent = np.vstack([recent, example])
         if len(recent) >= CHUNK_EXAMPLES:

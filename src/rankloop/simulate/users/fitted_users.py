@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.click_models.base import ClickParameters, ClickRows, ModelName, draw_clicks, examined_whatever_clicks
-from rankloop.click_models.fit import MODELS
+from rankloop.click_models.models import MODELS
 from rankloop.core.checks import PositiveCount, Probability, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Examples, register

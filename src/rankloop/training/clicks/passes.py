@@ -30,18 +30,14 @@ class OnlinePasses(NamedTuple):
 
     `click_regression` without a base takes the shared estimate of examination as its offsets. It learns them where no
     item moved, and with a base, which holds the logged order itself. For other learners clicks are weighed by it.
-    Learners that need their own decisions cannot learn from the log of another ranker and are refused.
-
-    Attributes:
-      learner: The learner, linear if there is a base.
-      max_passes: The largest number of passes.
-      base: The field with the score of today's order, from which the learner starts. The default is minus the position
-        in the log, which a field of this name adds to the schema. Empty: start from nothing.
+    Learners that need their own decisions cannot learn from the log of another ranker and are refused. The base is the
+    field with the score of today's order, from which the learner starts; the default adds minus the position in the log
+    to the schema.
     """
 
-    learner: str | Spec | AnyLearner = "click_regression"
-    max_passes: int = 5
-    base: str = LOGGED_SCORE
+    learner: str | Spec | AnyLearner = "click_regression"  # linear if there is a base
+    max_passes: int = 5  # the largest number of passes
+    base: str = LOGGED_SCORE  # empty: start from nothing
 
 
 def train_in_passes(

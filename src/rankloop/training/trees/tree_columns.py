@@ -11,13 +11,12 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats
 from rankloop.features.hashed_columns import hash_of
-from rankloop.features.kinds import DAY_SECONDS, Category, moment_of
+from rankloop.features.kinds import DAY_SECONDS, FLAG_NUMBERS, Category, moment_of
 from rankloop.features.schema import Schema
 from rankloop.features.words import words_of
 
 MAX_CODES = 255  # values of a category, the most frequent ones; LightGBM's default number of bins
 N_BUCKETS = 32  # columns that count the words of a text
-FLAG_NUMBERS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 MAX_NUMBER = sys.float_info.max
 NUMBER, DATE, CATEGORY, WORDS = "number", "date", "category", "words"
 COLUMN_KINDS = {"number": NUMBER, "flag": NUMBER, "date": DATE, "category": CATEGORY, "words": WORDS}

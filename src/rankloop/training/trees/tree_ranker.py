@@ -35,21 +35,13 @@ BOOSTER_KIND = "lightgbm"
 
 
 class TreeSettings(NamedTuple):
-    """The settings of the boosters.
-
-    Attributes:
-      n_trees: The number of trees.
-      n_leaves: The largest number of leaves of a tree.
-      learning_rate: Of the boosting.
-      threads: That train.
-      options: Further parameters of LightGBM.
-    """
+    """The settings of the boosters."""
 
     n_trees: int = 200
-    n_leaves: int = 15
-    learning_rate: float = 0.05
-    threads: int = 1
-    options: Mapping[str, Any] = NO_OPTIONS
+    n_leaves: int = 15  # the largest number, of a tree
+    learning_rate: float = 0.05  # of the boosting
+    threads: int = 1  # that train
+    options: Mapping[str, Any] = NO_OPTIONS  # further parameters of LightGBM
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of LightGBM; equal data give equal trees."""
@@ -65,11 +57,7 @@ class TreeRanker:
     """The boosters of all folds as one score: `boosters[k]` was fitted without the queries of fold k."""
 
     def __init__(
-        self,
-        texts: Sequence[str],
-        query_ids: Sequence[str],
-        scale: float = 1.0,
-        columns: Sequence[TreeColumn] = (),
+        self, texts: Sequence[str], query_ids: Sequence[str], scale: float = 1.0, columns: Sequence[TreeColumn] = ()
     ) -> None:
         self.texts = tuple(texts)  # of the boosters, as LightGBM writes them
         self.columns = tuple(columns)  # the features by name, where they have any
