@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop import Decision, InvalidInput
-from rankloop.core.plain_values import decision_from_plain, decision_to_plain, from_plain, receipt_type, to_plain
+from rankloop.core.plain_values import (
+    decision_from_plain,
+    decision_to_plain,
+    from_plain,
+    receipt_type,
+    to_plain,
+    with_receipt,
+)
 from rankloop.core.types import Floats, Ints
 
 R = TypeVar("R")
@@ -66,7 +73,7 @@ def test_receipts_come_back_from_json_as_they_were(where, how_much, swapped, pro
     receipt = Own(3, Pair(where, how_much, swapped, probability, count))
     decision = Decision(np.array([1, 0]), float("nan"), receipt)
     learner = Around(Plain())
-    back = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), learner)
+    back = with_receipt(decision_from_plain(json.loads(json.dumps(decision_to_plain(decision)))), learner)
     assert np.isnan(back.log_propensity)
     assert back.receipt.limit == 3
     for old, new in zip(receipt.inner, back.receipt.inner):
@@ -105,4 +112,4 @@ def test_non_finite_values_are_not_written():
 @pytest.mark.parametrize("plain", [{}, [], None, {"ranking": [0]}])
 def test_what_is_no_decision(plain):
     with pytest.raises(InvalidInput, match="a decision must have"):
-        decision_from_plain(plain, Plain())
+        with_receipt(decision_from_plain(plain), Plain())

@@ -13,7 +13,7 @@ from rankloop.contracts import cases
 from rankloop.contracts.cases import Case, ContractViolation, contract, require
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
-from rankloop.core.plain_values import decision_from_plain, decision_to_plain
+from rankloop.core.plain_values import decision_from_plain, decision_to_plain, with_receipt
 from rankloop.core.registry import build, spec_of
 from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
@@ -68,7 +68,7 @@ def check_late_feedback(case: Case) -> None:
     for state in (history.states[0], history.states[-1]):
         for t in order.permutation(np.repeat(np.arange(len(history.arrivals)), 2)):
             query, decision, feedback = history.arrivals[t]
-            posted = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), again)
+            posted = with_receipt(decision_from_plain(json.loads(json.dumps(decision_to_plain(decision)))), again)
             learned = again.learn(state, query, decision, feedback)
             again_learned = again.learn(state, query, posted, feedback)
             cases.require_same(learned, again_learned, "a decision that was sent as JSON leads to another state at")

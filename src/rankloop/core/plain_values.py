@@ -113,20 +113,13 @@ def check_finite_receipt(receipt: Any) -> None:
             raise InvalidInput(SCORES_NOT_FINITE)
 
 
-def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decision[Any]:
-    """Return the decision that `decision_to_plain` wrote.
-
-    Args:
-      plain: A dict with ranking, log_propensity and receipt.
-      learner: The learner that made it; without one the receipt stays plain.
-    """
+def decision_from_plain(plain: Mapping[str, Any]) -> Decision[Any]:
+    """Return the decision that `decision_to_plain` wrote; its receipt stays plain, see `with_receipt`."""
     try:
         ranking, propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
     except (KeyError, TypeError):
         raise InvalidInput("a decision must have ranking, log_propensity and receipt") from None
     propensity = math.nan if propensity is None else from_plain(propensity, float, "log_propensity")
-    if learner is not None and not isinstance(receipt, tuple):
-        receipt = from_plain(receipt, receipt_type(learner), "receipt")
     return Decision(_array(ranking, INT64, "ranking"), propensity, receipt)
 
 

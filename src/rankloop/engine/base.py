@@ -94,25 +94,6 @@ def answers_of(partitions: Sequence[Any], function: Function, argument: Any) -> 
     return answers
 
 
-def map_in_threads(
-    pool: ThreadPoolExecutor, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None
-) -> list[Result]:
-    """Return function(task) of all tasks, in their order, computed by the threads of a pool.
-
-    Args:
-      pool: The threads.
-      tasks: The arguments.
-      function: Of a task.
-      done: Called with index and result of each task as it finishes.
-    """
-    futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
-    for future in as_completed(futures):
-        result = future.result()
-        if done is not None:
-            done(futures[future], result)
-    return [future.result() for future in futures]
-
-
 @dataclass(frozen=True, kw_only=True)
 class ParallelEngine:
     """An engine of several workers."""
@@ -129,6 +110,17 @@ class ParallelEngine:
         """Cut partitions into consecutive shares: one per worker, fewer where the partitions do not suffice."""
         size = -(-len(partitions) // (self.workers or n_cores))
         return [partitions[first : first + size] for first in range(0, len(partitions), size)]
+
+    def map_in_threads(
+        self, pool: ThreadPoolExecutor, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None
+    ) -> list[Result]:
+        """Return function(task) of all tasks, in their order, computed by the threads of a pool."""
+        futures = {pool.submit(function, task): index for index, task in enumerate(tasks)}
+        for future in as_completed(futures):
+            result = future.result()
+            if done is not None:
+                done(futures[future], result)
+        return [future.result() for future in futures]
 
     def release(self, workers: Sequence[Any]) -> None:
         """Keep workers for the next sum, or end them."""
@@ -187,7 +179,7 @@ class Threads(ParallelEngine):
         """Return function(task) of all tasks, in their order."""
         pool = ThreadPoolExecutor(self.workers or usable_cores())
         try:
-            return map_in_threads(pool, tasks, function, done)
+            return self.map_in_threads(pool, tasks, function, done)
         finally:
             pool.shutdown(cancel_futures=True)
 

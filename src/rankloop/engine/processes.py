@@ -42,7 +42,7 @@ class LocalProcesses(base.ParallelEngine):
                 finally:
                     free.put(worker)
 
-            return base.map_in_threads(pool, range(len(tasks)), compute, done)
+            return self.map_in_threads(pool, range(len(tasks)), compute, done)
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.plain_values import decision_from_plain
+from rankloop.core.plain_values import decision_from_plain, with_receipt
 from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, RankingPolicy, rewards_by_position
 from rankloop.logs.list_log import ListLog, ShownList
@@ -65,7 +65,7 @@ def _logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             n_rankings += 1
             config = replay.trainer.config
             query = logged_query(ranked, config)
-            decision = decision_from_plain(ranked.decision or {}, config.learner)
+            decision = with_receipt(decision_from_plain(ranked.decision or {}), config.learner)
             policy = RankingPolicy(learner, config.fitted(replay.trainer.session.state if state is None else state))
             written = math.nan if ranked.log_propensity is None else ranked.log_propensity
             drawn = learner.log_prob(policy.state, query, decision.ranking)

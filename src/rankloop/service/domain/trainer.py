@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.adapter import NO_CONTEXT, feedback_of
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.plain_values import decision_from_plain, to_plain
+from rankloop.core.plain_values import decision_from_plain, to_plain, with_receipt
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session, as_robust
 from rankloop.core.types import Decision, Feedback, Query
@@ -70,7 +70,7 @@ class Trainer:
         """Learn from a closed impression; an update that fails is counted, not raised."""
         try:
             query = logged_query(ranked, self.config)
-            decision = decision_from_plain(ranked.decision or {}, self.config.learner)
+            decision = with_receipt(decision_from_plain(ranked.decision or {}), self.config.learner)
             query = query._replace(item_ids=()) if is_late_outcome else query
             shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
             self.session.learn(query, decision, self.feedback(received, ranked, decision, shadow))
