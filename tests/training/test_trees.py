@@ -1,12 +1,13 @@
 """Trees as a base score: who has seen a query does not score it, the hash tells fits apart, files come back."""
 
-import builtins
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from rankloop import InvalidInput, Ranker
+from rankloop.core.extras import MissingExtra
 from rankloop.data.dataset import Dataset
 from rankloop.training.trees import TreeRanker, TreeSettings, fit_trees, fold_of
 
@@ -125,13 +126,6 @@ def test_a_ranker_begins_with_their_order(fitted):
 
 
 def test_without_lightgbm_it_says_what_to_install(monkeypatch):
-    usual = builtins.__import__
-
-    def refused(name, *more):
-        if name == "lightgbm":
-            raise ImportError(name)
-        return usual(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", refused)
-    with pytest.raises(InvalidInput, match=r"pip install 'rankloop\[trees\]'"):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'rankloop\[trees\]'"):
         fit_trees(made())

@@ -78,10 +78,9 @@ def published_folds(path: Path) -> list[FoldFiles]:
         return folds
     names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     close = next((nearest(name, ("Fold1", "train.txt", "set1.train.txt")) for name in names), "")
-    raise NotFound(
-        f"{path} is neither a LETOR file nor a folder with {FOLDS_FILE}, Fold1 …, set1.train.txt, or train.txt and "
-        f"test.txt (or compressed .txt.gz …); it has {', '.join(names[:5]) or 'nothing'}{close}"
-    )
+    usual = f"{FOLDS_FILE}, Fold1 …, set1.train.txt, or train.txt and test.txt (or compressed .txt.gz …)"
+    held = f"it has {', '.join(names[:5]) or 'nothing'}{close}"
+    raise NotFound(f"{path} is neither a LETOR file nor a folder with {usual}; {held}")
 
 
 def folds_in(address: str) -> list[FoldFiles]:
@@ -173,7 +172,5 @@ def refuse_truncated(file: Path) -> None:
             return
         content.seek(0)
         n_lines = 1 + sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
-    raise InvalidInput(
-        f"{file.name}, line {n_lines}: the last line ends after {sizes[-1]} of {sizes[0]} entries: the file is cut "
-        "short; fetch it again"
-    )
+    fault = f"the last line ends after {sizes[-1]} of {sizes[0]} entries"
+    raise InvalidInput(f"{file.name}, line {n_lines}: {fault}: the file is cut short; fetch it again")

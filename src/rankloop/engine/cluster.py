@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.files import source_key
 from rankloop.core.types import Floats
 from rankloop.engine import base
@@ -89,10 +90,7 @@ class Cluster(base.ParallelEngine):
 
     def _connect(self) -> Any:
         """Return Ray, connected to the cluster; a connection that the process has already is kept."""
-        try:
-            import ray
-        except ImportError:
-            raise InvalidInput('the cluster engine needs Ray: pip install "rankloop[cluster]"') from None
+        ray = import_extra("ray")
         address = self.address or os.environ.get("RAY_ADDRESS")
         if address is None:
             if not ray.is_initialized():
@@ -163,19 +161,15 @@ def _check_versions(driver_versions: dict[str, str]) -> None:
     if others:
         ray: Any = import_module("ray")
         differences = "; ".join(f"{name} {versions[name]}, not {driver_versions.get(name)}" for name in others)
-        raise InvalidInput(
-            f"the machine {ray.util.get_node_ip_address()} has other versions, so that numbers might differ: "
-            f"{differences}. Install the same on every machine"
-        )
+        fault = f"the machine {ray.util.get_node_ip_address()} has other versions, so that numbers might differ"
+        raise InvalidInput(f"{fault}: {differences}. Install the same on every machine")
 
 
 def _watch_over(address: str) -> None:
     """Start a shell that prints a message if Ray ends this process because its node went down."""
     if os.name == "posix":
-        message = (
-            f"rankloop: the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the "
-            "command: nothing was saved; start the cluster again, and then the command"
-        )
+        fault = f"the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the command"
+        message = f"rankloop: {fault}: nothing was saved; start the cluster again, and then the command"
         command = ["sh", "-c", 'read word || echo "$0" >&2', message]
         watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         atexit.register(watcher.communicate, b"finished\n")
@@ -189,8 +183,6 @@ def _finished(ray: Any, answers: list[Any]) -> list[Any]:
         try:
             socket.create_connection((host, int(port)), HEAD_TIMEOUT_SECONDS).close()
         except OSError as error:
-            raise HeadDied(
-                f"the head of the cluster at {address} does not answer any more ({error}): nothing was saved; "
-                "start it again, and then the command"
-            ) from None
+            fault = f"the head of the cluster at {address} does not answer any more ({error})"
+            raise HeadDied(f"{fault}: nothing was saved; start it again, and then the command") from None
     return cast(list[Any], finished)

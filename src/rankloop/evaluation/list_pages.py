@@ -52,10 +52,8 @@ class ShownPage(NamedTuple):
             rows = order[start:end]
             stood = log.position[rows]
             if len(np.unique(stood)) != len(stood):
-                raise InvalidInput(
-                    f"{log.name}, row {start + 1}: two items of one list stand at the same position; name the column "
-                    "that tells which rows are one page, --column list=NAME"
-                )
+                fault = f"{log.name}, row {start + 1}: two items of one list stand at the same position"
+                raise InvalidInput(f"{fault}; name the column that tells which rows are one page, --column list=NAME")
             yield cls(
                 query=next(queries),
                 ranking=np.arange(len(rows)),

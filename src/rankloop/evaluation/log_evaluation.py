@@ -208,10 +208,9 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
     if target.ranker is not None:
         raise InvalidInput(f"{target.name} ranks items by features; this log is of single ads")
     if not log.columns.target:
-        raise InvalidInput(
-            f"{log.name} has no column of a target policy's probabilities and no policy is named: run `rankloop "
-            f"train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
-        )
+        fault = f"{log.name} has no column of a target policy's probabilities and no policy is named"
+        advice = f"run `rankloop train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
+        raise InvalidInput(f"{fault}: {advice}")
     return report_of_rows(log.rows(), log.columns.target, method, options)
 
 
@@ -243,15 +242,11 @@ def _by_propensity(
 ) -> Report:
     """Judge a ranker by the probabilities of whole lists or, on the log of a service, of positions."""
     if log.export is None and not log.columns.propensity:
-        raise InvalidInput(
-            f"{log.name} has no column with the probability of each list (such as propensity), which {method} "
-            "needs: add --column propensity=NAME, or leave --estimator out, which needs none"
-        )
+        fault = f"{log.name} has no column with the probability of each list (such as propensity), which {method} needs"
+        raise InvalidInput(f"{fault}: add --column propensity=NAME, or leave --estimator out, which needs none")
     if method in BY_POSITION and log.rankings is None:
-        raise InvalidInput(
-            f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of positions: "
-            "give the folder of the service instead"
-        )
+        fault = f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of positions"
+        raise InvalidInput(f"{fault}: give the folder of the service instead")
     _check_fields(log, target)
     name, features = target.called, () if log.export is None else log.export.feature_names
     ranker = AskedRanker(target.session, target.schema)

@@ -93,10 +93,8 @@ class Schema:
         """Return the position of a scaled number in the dense block; raise `InvalidInput` for other fields."""
         if name not in self.features or self.features[name].size != 1:
             valid = [field for field, kind in self.features.items() if kind.size == 1]
-            raise InvalidInput(
-                f"{name!r:.60} must be a number of declared scale, as in "
-                f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), valid)}'
-            )
+            example = f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), valid)}'
+            raise InvalidInput(f"{name!r:.60} must be a number of declared scale, as in {example}")
         return self.slots[name]
 
     def evolved(
@@ -242,11 +240,9 @@ class Schema:
             raise InvalidSchema("crosses", f"the cross {cross!r}{fault}")
         idle = [name for name in self.context if name not in crossed]
         if idle:
-            example = f"{idle[0]}*{next(iter(self.features))}"
-            raise InvalidInput(
-                f"the context field {idle[0]!r} is in no cross, so it cannot change the order of items; add a cross "
-                f"with an item field, as in crosses = [{example!r}]"
-            )
+            advice = f"add a cross with an item field, as in crosses = [{f'{idle[0]}*{next(iter(self.features))}'!r}]"
+            fault = f"the context field {idle[0]!r} is in no cross, so it cannot change the order of items"
+            raise InvalidInput(f"{fault}; {advice}")
 
 
 def sorted_cross(cross: str) -> tuple[str, ...]:

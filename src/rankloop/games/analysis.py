@@ -58,14 +58,11 @@ class Analysis:
             return "Showing the rankings that may be the best already reveals which of them is better."
         pair, grades = f"{_order_text(proof.first)} and {_order_text(proof.second)}", _grades_text(proof.items)
         if isinstance(proof, Unseen):
-            return (
-                f"Which of the rankings {pair} is better depends on {grades}, but no ranking reveals more than "
-                f"{self.depth} of them at once."
-            )
-        return (
-            f"For some users {pair} tie for the best; to decide between them takes {grades}, which neither of the two "
-            "reveals. So some rounds must show rankings that are worse than both."
-        )
+            limit = f"no ranking reveals more than {self.depth} of them at once"
+            return f"Which of the rankings {pair} is better depends on {grades}, but {limit}."
+        needed = f"to decide between them takes {grades}, which neither of the two reveals"
+        result = "So some rounds must show rankings that are worse than both."
+        return f"For some users {pair} tie for the best; {needed}. {result}"
 
     def as_table(self) -> dict[str, Any]:
         """Return the analysis as a dictionary of plain values, for JSON."""
@@ -181,17 +178,15 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
         return Advice(f"{no} from {grades}.", NEVER_LEARNED, nearest, None, analysis)
     speed = "Fast: the loss per round against the best fixed ranking can fall as 1/√T, as if all grades came back."
     if analysis.verdict == "two_thirds":
-        speed = (
-            "Slowly: the loss per round against the best fixed ranking falls as 1/T^(1/3), since some rounds must "
-            f"explore; from depth {analysis.fast_from} on it can fall as 1/√T."
-        )
+        speed = "Slowly: the loss per round against the best fixed ranking falls as 1/T^(1/3), since some rounds must "
+        speed += f"explore; from depth {analysis.fast_from} on it can fall as 1/√T."
     learner, guarantee = _learner(analysis)
     recommendation = f"Use {learner}: its total loss against the best ranking grows as {guarantee}."
     if learner is None:
-        recommendation = (
-            f"No learner of rankloop guarantees this for {name} at this size; generic_forecaster does up to "
-            f"{MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+        others = (
+            f"generic_forecaster does up to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}"
         )
+        recommendation = f"No learner of rankloop guarantees this for {name} at this size; {others}."
     return Advice(f"Yes: {name} of {items} can be learned from {grades}.", speed, recommendation, learner, analysis)
 
 

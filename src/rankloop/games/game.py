@@ -58,10 +58,11 @@ class Game:
         whole_number(self.n_items, "n_items", 1)
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
         if digits > math.log10(MAX_ENTRIES) + 1e-9:
-            raise InvalidInput(
-                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries, "
-                f"but at most {MAX_ENTRIES:,} fit: take fewer items, fewer grades, or a measure with a closed form"
+            needed = (
+                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries"
             )
+            advice = "take fewer items, fewer grades, or a measure with a closed form"
+            raise InvalidInput(f"{needed}, but at most {MAX_ENTRIES:,} fit: {advice}")
 
     @cached_property
     def ranks(self) -> Ints:
@@ -100,11 +101,10 @@ class Game:
         for action, outcome in np.column_stack(np.unravel_index(checked, values.shape)):
             direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
             if abs(direct - values[action, outcome]) > EQUALITY_TOLERANCE * max(1.0, abs(direct)):
-                raise InvalidInput(
-                    f"the measure depends on item numbers: ranking {self.rankings[action].tolist()} of the grades "
-                    f"{self.relevances[outcome].tolist()} gets {direct}, but {values[action, outcome]} after "
-                    f"renumbering the items; analyse a measure that uses only the grades in shown order"
-                )
+                order, grades = self.rankings[action].tolist(), self.relevances[outcome].tolist()
+                both = f"{direct}, but {values[action, outcome]} after renumbering the items"
+                fault = f"the measure depends on item numbers: ranking {order} of the grades {grades} gets {both}"
+                raise InvalidInput(f"{fault}; analyse a measure that uses only the grades in shown order")
         return values
 
     @cached_property

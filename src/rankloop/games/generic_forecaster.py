@@ -106,11 +106,10 @@ class GenericForecaster:
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
         if n_items > MAX_ITEMS or (problem.max_grade + 1) ** n_items > MAX_RELEVANCES:
-            raise InvalidInput(
-                f"generic_forecaster enumerates all rankings and relevances, so it takes at most {MAX_ITEMS} items and "
-                f"{MAX_RELEVANCES:,} relevances; got {n_items} items with grades 0..{problem.max_grade}: use rtopk "
-                "(DCG, SumLoss, P@n) or precision_bandit (P@n)"
-            )
+            limits = f"it takes at most {MAX_ITEMS} items and {MAX_RELEVANCES:,} relevances"
+            size = f"{n_items} items with grades 0..{problem.max_grade}"
+            advice = f"got {size}: use rtopk (DCG, SumLoss, P@n) or precision_bandit (P@n)"
+            raise InvalidInput(f"generic_forecaster enumerates all rankings and relevances, so {limits}; {advice}")
         losses, shown = np.zeros(math.factorial(n_items)), shown_or_all(problem)
         state = State(losses, 0, graded_depth(problem), shown, problem.max_grade)
         self._table(state, n_items)

@@ -51,9 +51,9 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
     built = measure_for(measure, max_grade)
     verdict = analyse(built, n_items, depth, max_grade).verdict
     if verdict != "hopeless":
+        advice = "choose a smaller depth or a measure that cannot be learned from it"
         raise InvalidInput(
-            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: choose a smaller "
-            f"depth or a measure that cannot be learned from it"
+            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: {advice}"
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     classes = classes_of(game)

@@ -120,9 +120,7 @@ def _present(
 
 
 @kernel
-def _pair_weights(
-    scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
-) -> Floats:
+def _pair_weights(scores: Floats, ranking: Ints, shown: int, limit: int, keep_first: bool, clicked: Floats) -> Floats:
     """Return the gradient by item, of Algorithm 1 of Oosterhuis and de Rijke (2018).
 
     Clicked items are compared with unclicked ones down to the position after the last click.
@@ -139,13 +137,13 @@ def _pair_weights(
         for i in range(last + 1):
             winner = ranking[i]
             if clicked[winner] > 0.0:
-                if positions < 0 and not keep_first:
+                if limit < 0 and not keep_first:
                     odds = _swap_odds(strengths, ranking, min(i, j), max(i, j))
                 else:  # by the two probabilities themselves, for items that may not move freely
                     swapped = ranking.copy()
                     swapped[i], swapped[j] = loser, winner
-                    as_shown = _log_prob_of(strengths, best, ranking, n_seen, positions, keep_first)
-                    odds = np.exp(_log_prob_of(strengths, best, swapped, n_seen, positions, keep_first) - as_shown)
+                    as_shown = _log_prob_of(strengths, best, ranking, n_seen, limit, keep_first)
+                    odds = np.exp(_log_prob_of(strengths, best, swapped, n_seen, limit, keep_first) - as_shown)
                 # The weight P(R′) / (P(R) + P(R′)) removes the bias of the order shown (ρ in the paper).
                 won = strengths[winner] / (strengths[winner] + strengths[loser])
                 step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)

@@ -246,13 +246,11 @@ class KernelState(NamedTuple):
 
 
 @reassociated
-def _kernel_scores(
-    features: Floats, rows: Floats, coefficients: Floats, rbf: bool, gamma: float, degree: int
-) -> Floats:
-    """Return Σ_b coefficients[b] · K(rows[b], x) for each item x."""
+def _kernel_scores(features: Floats, rows: Floats, factors: Floats, rbf: bool, gamma: float, degree: int) -> Floats:
+    """Return Σ_b factors[b] · K(rows[b], x) for each item x."""
     scores = np.zeros(len(features))
     for b in range(len(rows)):
-        if coefficients[b] == 0.0:
+        if factors[b] == 0.0:
             continue
         for i in range(len(features)):
             total = 0.0
@@ -260,11 +258,11 @@ def _kernel_scores(
                 for j in range(features.shape[1]):
                     gap = features[i, j] - rows[b, j]
                     total += gap * gap
-                scores[i] += coefficients[b] * np.exp(-gamma * total)
+                scores[i] += factors[b] * np.exp(-gamma * total)
             else:
                 for j in range(features.shape[1]):
                     total += features[i, j] * rows[b, j]
-                scores[i] += coefficients[b] * (1.0 + gamma * total) ** degree
+                scores[i] += factors[b] * (1.0 + gamma * total) ** degree
     return scores
 
 

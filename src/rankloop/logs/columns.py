@@ -108,12 +108,12 @@ class ChoiceColumns(NamedTuple):
         roles = {role: named.get(role) or named_like(names, usual) for role, usual in CHOICE_GUESSES.items()}
         for role in NEEDED_OF_CHOICES:
             if not roles[role]:
-                raise InvalidInput(
-                    f"{where} has no column that is clearly the {NEEDED_OF_CHOICES[role]} "
-                    f"(such as {', '.join(CHOICE_GUESSES[role][:3])}); "
-                    f"it has {', '.join(names)}: add --column {role}=NAME "
-                    f'(in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
+                thing, usual = NEEDED_OF_CHOICES[role], ", ".join(CHOICE_GUESSES[role][:3])
+                fault = (
+                    f"{where} has no column that is clearly the {thing} (such as {usual}); it has {', '.join(names)}"
                 )
+                advice = f'add --column {role}=NAME (in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
+                raise InvalidInput(f"{fault}: {advice}")
         context, left_out = learned_from(names, roles.values(), CHOICE_NAMES)
         return cls(**roles, context=context, left_out=left_out)
 
@@ -156,10 +156,8 @@ class ListColumns(NamedTuple):
         if missing:
             usual_names = ", the ".join(f"{role} ({', '.join(LIST_GUESSES[role])})" for role in missing)
             options, in_python = " ".join(f"--column {role}=NAME" for role in missing), dict.fromkeys(missing, "NAME")
-            raise InvalidInput(
-                f"{where} has no column for the {usual_names}; it has {', '.join(usable)}: "
-                f"add {options} (in Python columns={in_python})"
-            )
+            fault = f"{where} has no column for the {usual_names}; it has {', '.join(usable)}"
+            raise InvalidInput(f"{fault}: add {options} (in Python columns={in_python})")
         more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
         others = [name for name in free if plain_name(name) and name not in roles.values()]
         of_roles = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}

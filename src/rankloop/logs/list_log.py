@@ -24,10 +24,6 @@ DECLARED_AS = {"purchase": PURCHASES, "revenue": MONEY}  # usual names of outcom
 MAX_POSITIONS = 10_000
 NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
 LOGGED_SCORE = "logged_score"  # a field with this name has minus the position, from 1, as its value in a log
-NO_ITEM = (
-    "{} has no column that names the items (such as item, product_id or sku), so that clicks cannot be counted "
-    "by item; it has {}: add --column item=NAME"
-)
 
 
 class ShownList(NamedTuple):
@@ -283,7 +279,9 @@ class ListLog:
     def clicks(self) -> ClickArrays:
         """Return the arrays that click models are fitted to; refused if the log does not say which item is which."""
         if self.item is None:
-            raise InvalidInput(NO_ITEM.format(self.name, ", ".join(self.values)))
+            fault = f"{self.name} has no column that names the items (such as item, product_id or sku)"
+            advice = f"it has {', '.join(self.values)}: add --column item=NAME"
+            raise InvalidInput(f"{fault}, so that clicks cannot be counted by item; {advice}")
         sessions, visitors = None, [user or session for user, session in zip(self.user, self.session)]
         if any(name is not None for name in visitors):
             sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(visitors)]
@@ -377,12 +375,11 @@ class ListLog:
 
     def _of_list(self, name: str, page: int, why: str) -> Any:
         """Return the value that all rows of a list have; `why` it is one is said where it is not."""
-        value, other = self.values[name][self.offsets[page]], self._other_row(name, page)
+        values, other = self.values[name], self._other_row(name, page)
+        value = values[self.offsets[page]]
         if other is not None:
-            raise InvalidInput(
-                f"{self.name}, row {other + 1}: {name} is {self.values[name][other]!r:.60}, and {value!r:.60} before "
-                f"in the same list: {why}"
-            )
+            fault = f"{name} is {values[other]!r:.60}, and {value!r:.60} before in the same list"
+            raise InvalidInput(f"{self.name}, row {other + 1}: {fault}: {why}")
         return value
 
     def outcomes(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
@@ -437,10 +434,9 @@ class ListLog:
         """Refuse a field that is no column, but an id that may be the item's own."""
         for name, kind in [*schema.features.items(), *schema.context.items()]:
             if name == LOGGED_SCORE and name not in self.values and not self.has_engine_order:
-                raise InvalidInput(
-                    f"{self.name}: {LOGGED_SCORE} is minus the position in today's order, but the lists of this log "
-                    f"were drawn at random or by a service: add a column {LOGGED_SCORE}, or train without a base"
-                )
+                fault = "minus the position in today's order, but the lists of this log were drawn at random"
+                advice = f"or by a service: add a column {LOGGED_SCORE}, or train without a base"
+                raise InvalidInput(f"{self.name}: {LOGGED_SCORE} is {fault} {advice}")
             of_item = name == LOGGED_SCORE or isinstance(kind, Counter) or (kind.memory and self.item is not None)
             of_item = of_item and name in schema.features
             if name not in self.values and not of_item:
@@ -457,10 +453,9 @@ class ListLog:
         if not dates and not (counters and name):
             return [0.0] * self.n_pages
         if not name or (dates and name in dates):
-            raise InvalidInput(
-                f"{self.name}: the age of the date {dates[0]!r} depends on when a list was shown: name the column that "
-                'tells it, --column time=NAME (in Python columns={"time": "NAME"})'
-            )
+            advice = 'name the column that tells it, --column time=NAME (in Python columns={"time": "NAME"})'
+            fault = f"the age of the date {dates[0]!r} depends on when a list was shown"
+            raise InvalidInput(f"{self.name}: {fault}: {advice}")
         moments = []
         for row, value in enumerate(self.values[name]):
             try:

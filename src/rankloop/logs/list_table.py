@@ -152,10 +152,8 @@ def read_list_table(
     if source.encoding != "utf-8":
         notes.append(f"{source.name} is not UTF-8, so it was read as {source.encoding}")
     if not roles.query:
-        notes.append(
-            "no column names what was searched for, so clicks on an item count alike for all pages; "
-            "if the log has one, add --column query=NAME"
-        )
+        fault = "no column names what was searched for, so clicks on an item count alike for all pages"
+        notes.append(f"{fault}; if the log has one, add --column query=NAME")
     log = replace(
         _list_log(source.name, roles, offsets, values, numbers),
         n_repeated=int((~kept).sum()),

@@ -82,10 +82,8 @@ def train_policy(
         raise InvalidInput(f"{log.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
     rows = training_rows(log, encoding, seed, share)
     if not (rows.rewards > 0).any():
-        raise InvalidInput(
-            f"{log.name}: none of the {len(rows.ads):,} rows to learn from was rewarded; the log is too small to "
-            "train a policy"
-        )
+        fault = f"none of the {len(rows.ads):,} rows to learn from was rewarded"
+        raise InvalidInput(f"{log.name}: {fault}; the log is too small to train a policy")
     trained = TrainedPolicy(encoding, fit_rankers(rows, ranker, CRITERION), rows, epsilon, seed)
     if share >= 1.0:
         return PolicyTraining(trained, None, log.name)

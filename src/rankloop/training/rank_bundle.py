@@ -114,10 +114,8 @@ class RankBundle(Estimator):
         self._require_fit()
         features = _matrix_of(X)
         if features.shape[1] != self.n_features_in_:
-            raise InvalidInput(
-                f"X has {features.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input"
-            )
+            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise InvalidInput(f"X has {features.shape[1]} features, but {expected}")
         return scores_of(features, self.coef_)
 
     def score(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> float:
@@ -125,12 +123,9 @@ class RankBundle(Estimator):
         dataset = as_dataset(X, y, qid)
         self._require_fit()
         if qid is None and self.n_queries_ > 1:
-            warnings.warn(
-                f"fit got {self.n_queries_} queries and score none, so all rows are judged as one query; inside "
-                "scikit-learn, sklearn.set_config(enable_metadata_routing=True) passes qid on",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            fault = f"fit got {self.n_queries_} queries and score none, so all rows are judged as one query"
+            advice = "inside scikit-learn, sklearn.set_config(enable_metadata_routing=True) passes qid on"
+            warnings.warn(f"{fault}; {advice}", RuntimeWarning, stacklevel=2)
         judge = parse_measure(self.measure)
         mean = mean_of(judge.of_scores(self.predict(dataset.features), dataset.relevance, dataset.offsets))
         return mean if judge.higher_is_better else -mean
@@ -216,9 +211,8 @@ def _matrix_of(X: ArrayLike) -> Floats:
             raise InvalidInput("X has 1 dimension. Reshape your data: X.reshape(-1, 1) is one feature, (1, -1) one row")
         return finite_floats(rows, 2, "X")
     except InvalidInput as error:
-        raise InvalidInput(
-            f"{error}; X must be a table of real numbers without NaN or inf (Complex data not supported)"
-        ) from None
+        rule = "X must be a table of real numbers without NaN or inf (Complex data not supported)"
+        raise InvalidInput(f"{error}; {rule}") from None
 
 
 def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:

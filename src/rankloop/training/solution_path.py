@@ -161,10 +161,8 @@ class Fit(NamedTuple):
         """Return what is wrong with a solution, a sentence each."""
         messages, solution = [], self.solution
         if not solution.converged:
-            messages.append(
-                f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: raise "
-                "the regularisation or max_iterations, or scale the features"
-            )
+            fault = f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum"
+            messages.append(f"{fault}: raise the regularisation or max_iterations, or scale the features")
         if self.at_zero - solution.objective <= NO_IMPROVEMENT_SHARE * self.at_zero:
             instead = "a smaller regularisation" if loss == "ordinal" else "the loss ordinal"
             instead += "" if tight or loss == "ordinal" else ", or the tight bound of a measure"

@@ -175,21 +175,18 @@ class Namer:
         wrong = np.flatnonzero((rows.kinds != self._kind) | (rows.kinds == parser.NOWHERE))
         if len(wrong):
             in_comment, in_line = "as the number in a comment", "behind the grade, as in '2 qid:7 1:0.5'"
-            raise InvalidInput(
-                f"{self._path.name}, line {rows.lines[wrong[0]]}: the query must be named "
-                f"{in_comment if self._kind == parser.IN_COMMENT else in_line}; "
-                "for files without names give `sizes`, the number of items of each query"
-            )
+            rule = f"the query must be named {in_comment if self._kind == parser.IN_COMMENT else in_line}"
+            advice = "for files without names give `sizes`, the number of items of each query"
+            raise InvalidInput(f"{self._path.name}, line {rows.lines[wrong[0]]}: {rule}; {advice}")
         runs = []
         for start, name in zip(rows.run_starts.tolist(), rows.run_names, strict=True):
             if name not in self._numbers:
                 self._numbers[name] = len(self._names)
                 self._names.append(name)
             elif adjacent and name != self._names[-1]:
-                raise InvalidInput(
-                    f"{self._path.name}, line {rows.lines[start]}: query {name!r} comes back after others; "
-                    "stream_letor needs the lines of a query together (read_letor gathers them)"
-                )
+                fault = f"{self._path.name}, line {rows.lines[start]}: query {name!r} comes back after others"
+                advice = "stream_letor needs the lines of a query together (read_letor gathers them)"
+                raise InvalidInput(f"{fault}; {advice}")
             runs.append(self._numbers[name])
         return np.repeat(np.array(runs, np.int64), np.diff(rows.run_starts, append=len(rows.grades)))
 
@@ -307,12 +304,10 @@ def _checked(
 def _complete_layout(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:
     """Return a layout with everything that the indices of the whole file tell."""
     zero_based = lowest == 0 if layout.zero_based is None else layout.zero_based
-    n_features = max(highest + 1 if zero_based else highest, 0)
-    if layout.n_features is not None and n_features > layout.n_features:
-        raise InvalidInput(
-            f"{path.name} has {n_features} features, counted from 0; n_features says {layout.n_features}"
-        )
-    return Layout(layout.n_features or n_features, zero_based, layout.max_features)
+    n_features, declared = max(highest + 1 if zero_based else highest, 0), layout.n_features
+    if declared is not None and n_features > declared:
+        raise InvalidInput(f"{path.name} has {n_features} features, counted from 0; n_features says {declared}")
+    return Layout(declared or n_features, zero_based, layout.max_features)
 
 
 def _block(rows: LetorRows, owner: Ints) -> RowBlock:

@@ -192,10 +192,9 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
         if error.errno == errno.ENOTEMPTY:
             return  # another worker of this machine was faster
         reason = "no space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
-        raise InvalidInput(
-            f"{source.name} cannot be copied to {str(folder.parent)!r}: {reason}; set RANKLOOP_CACHE to a folder "
-            "on a disk with 8 bytes for every number of all parts"
-        ) from None
+        advice = "set RANKLOOP_CACHE to a folder on a disk with 8 bytes for every number of all parts"
+        fault = f"{source.name} cannot be copied to {str(folder.parent)!r}: {reason}"
+        raise InvalidInput(f"{fault}; {advice}") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -300,10 +299,8 @@ class StoredDataset:
                 name = copy_of(first.source, self.options).name_of(int(queries[0] - borders[numbers[0]]))
             except (InvalidInput, LookupError):  # this machine does not see the part
                 name = f"with hash {int(hashes[queries[0]]):x}"
-            raise InvalidInput(
-                f"query {name!r} is in two parts, {first.source.name} and {second.source.name}: put all rows of a "
-                "query into one"
-            )
+            both = f"{first.source.name} and {second.source.name}"
+            raise InvalidInput(f"query {name!r} is in two parts, {both}: put all rows of a query into one")
         return self
 
     def within(self, ranges: Sequence[tuple[int, int]]) -> "StoredDataset":

@@ -53,10 +53,8 @@ class PartSource(NamedTuple):
             raise NotFound(f"the part {self.address!r} is missing: was it moved while its data were in use?")
         now = _source(self.address, entry)
         if now != self:
-            raise InvalidInput(
-                f"the part {self.address!r} changed during training ({self.size:,} bytes then, {now.size:,} now): "
-                "train again when no process writes to it"
-            )
+            fault = f"the part {self.address!r} changed during training ({self.size:,} bytes then, {now.size:,} now)"
+            raise InvalidInput(f"{fault}: train again when no process writes to it")
 
     @contextmanager
     def local(self) -> Iterator[Path]:
@@ -83,10 +81,8 @@ def sources_in(address: str) -> list[PartSource]:
         return sources_in(f"{address.rstrip('/')}/{folders[0]}")
     parts = [source for name, source in files.items() if _is_part(name) or source.address == address]
     if not parts:
-        raise NotFound(
-            f"{address!r} holds no parts: LETOR files ({', '.join(LETOR_SUFFIXES)}, also compressed), "
-            "CSV or Parquet tables"
-        )
+        letor_files = f"LETOR files ({', '.join(LETOR_SUFFIXES)}, also compressed)"
+        raise NotFound(f"{address!r} holds no parts: {letor_files}, CSV or Parquet tables")
     kinds = {source.is_table for source in parts}
     if len(kinds) > 1:
         raise InvalidInput(f"{address!r} holds LETOR files and tables, {parts[0].name} …: keep each in its own folder")
@@ -170,11 +166,10 @@ def check_memory(log: Path, solver: str) -> None:
     copies, available = SCHEMA_COPIES[solver], _available_memory()
     if copies * n_bytes > available:
         other = f", --solver online ({SCHEMA_COPIES['online']} per byte)" if solver == "batch" else ""
-        raise InvalidInput(
-            f"{log.name} is too large to train on with a schema: its {n_bytes:,} bytes of text need about "
-            f"{copies * n_bytes:,} bytes of memory ({copies} per byte), and there are {available:,}. At most "
-            f"{available // copies:,} fit here: take fewer lists{other}, or a machine with more memory"
-        )
+        needed = f"its {n_bytes:,} bytes of text need about {copies * n_bytes:,} bytes of memory ({copies} per byte)"
+        advice = f"At most {available // copies:,} fit here: take fewer lists{other}, or a machine with more memory"
+        fault = f"{log.name} is too large to train on with a schema: {needed}, and there are {available:,}"
+        raise InvalidInput(f"{fault}. {advice}")
 
 
 def _available_memory() -> int:

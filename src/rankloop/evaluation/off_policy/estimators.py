@@ -112,10 +112,8 @@ class Options(NamedTuple):
         if self.bound not in get_args(Bound):
             raise InvalidInput(f"bound = {self.bound!r} is not known{nearest(self.bound, get_args(Bound))}")
         if method == "snips" and self.bound in RANGE_BOUNDS:
-            raise InvalidInput(
-                f"the {self.bound} bound is for means, and the self-normalised estimate is a ratio: "
-                "use 't' or 'bootstrap'"
-            )
+            fault = f"the {self.bound} bound is for means, and the self-normalised estimate is a ratio"
+            raise InvalidInput(f"{fault}: use 't' or 'bootstrap'")
         whole_number(self.seed, "seed", 0)
         if not (0.0 < self.limit <= sys.float_info.max or self.limit == math.inf):
             raise InvalidInput(f"limit = {self.limit} must be a weight above 0")
@@ -127,15 +125,12 @@ class Options(NamedTuple):
         """Refuse a log beyond the range: in rewards of any position, those of the reward model, or weights."""
         least, largest, heaviest, _ = extremes
         if least < -ROUNDING_TOLERANCE * self.max_reward or largest > (1.0 + ROUNDING_TOLERANCE) * self.max_reward:
-            raise InvalidInput(
-                f"the {self.bound} bound is for rewards from 0 to max_reward = {self.max_reward}, and the log or its "
-                f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
-            )
+            rule = f"the {self.bound} bound is for rewards from 0 to max_reward = {self.max_reward}"
+            fault = f"the log or its reward model has them from {least} to {largest}"
+            raise InvalidInput(f"{rule}, and {fault}: give the largest possible one, or use 't'")
         if self.max_weight is not None and heaviest > (1.0 + ROUNDING_TOLERANCE) * self.max_weight:
-            raise InvalidInput(
-                f"max_weight = {self.max_weight} must be the largest weight that could occur, and the log has "
-                f"{heaviest}"
-            )
+            rule = f"max_weight = {self.max_weight} must be the largest weight that could occur"
+            raise InvalidInput(f"{rule}, and the log has {heaviest}")
 
 
 def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:

@@ -232,10 +232,9 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
                 joint = math.exp(policy.log_prob(state, query, order))
                 examined += 1
                 if examined > MAX_PREFIXES:
-                    raise InvalidInput(
-                        f"{policy.name} can show too many different orders in the first {positions} positions to write "
-                        "them all down; judge fewer positions, or use cascade_ips, which does not need them"
-                    )
+                    fault = f"{policy.name} can show too many different orders in the first {positions} positions"
+                    advice = "judge fewer positions, or use cascade_ips, which does not need them"
+                    raise InvalidInput(f"{fault} to write them all down; {advice}")
                 if joint > 0.0:
                     longer[*prefix, item] = joint
                 left -= joint
@@ -279,11 +278,10 @@ def session_rows(
     while piece := list(islice(entries, MAX_PIECE_ROWS)):
         log_probs = [session.log_prob(arrival.query, arrival.decision.ranking) for arrival in piece]
         if np.isnan(log_probs).any():
-            raise InvalidInput(
-                f"row {first + int(np.argmax(np.isnan(log_probs)))}: {type(session.learner).__name__} cannot say with "
-                "which probability it shows this ranking (it has no closed form), so the log cannot be weighted; "
-                "evaluate a learner that can, such as 3pr, pdgd or auc_policy"
-            )
+            row, name = first + int(np.argmax(np.isnan(log_probs))), type(session.learner).__name__
+            fault = f"{name} cannot say with which probability it shows this ranking (it has no closed form)"
+            advice = "so the log cannot be weighted; evaluate a learner that can, such as 3pr, pdgd or auc_policy"
+            raise InvalidInput(f"row {row}: {fault}, {advice}")
         logged = np.exp([arrival.decision.log_propensity for arrival in piece])
         target = list(map(math.exp, log_probs))
         yield rows_of([reward(arrival.feedback) for arrival in piece], logged, target, first_row=first)

@@ -89,27 +89,21 @@ class Overlap(NamedTuple):
         """Return sentences about what makes the estimate from `n` rows unreliable; none if nothing does."""
         warnings = []
         if self.effective_rewards < MIN_REWARDS:
-            warnings.append(
-                f"the log is too small to tell: the estimate is based on about {self.effective_rewards:.0f} rewarded "
-                f"rows, and needs {MIN_REWARDS} or more for a bound worth having"
-            )
+            basis = f"the estimate is based on about {self.effective_rewards:.0f} rewarded rows"
+            needed = f"needs {MIN_REWARDS} or more for a bound worth having"
+            warnings.append(f"the log is too small to tell: {basis}, and {needed}")
         elif self.rests_on(bound) < MIN_REWARDS:
-            warnings.append(
-                f"the log is too small to tell: only about {self.effective_losses:.0f} rows earned much less than the "
-                f"others, and the lower bound needs {MIN_REWARDS} or more to hold"
-            )
+            basis = f"only about {self.effective_losses:.0f} rows earned much less than the others"
+            needed = f"the lower bound needs {MIN_REWARDS} or more to hold"
+            warnings.append(f"the log is too small to tell: {basis}, and {needed}")
         if self.effective_n < min(MIN_ROWS, n) or self.effective_n < THIN_SHARE * n:
-            warnings.append(
-                f"the log's {n:,} rows count as only {self.effective_n:,.0f}: the target policy mostly shows what the "
-                "log seldom shows"
-            )
+            basis = f"the log's {n:,} rows count as only {self.effective_n:,.0f}"
+            warnings.append(f"{basis}: the target policy mostly shows what the log seldom shows")
         if self.largest_share > HEAVY_SHARE and n > 1:
             warnings.append(f"a single row carries {self.largest_share:.0%} of the weight")
         if self.is_off_balance:
-            warnings.append(
-                f"the weights average {self.mean_weight:.3g} and should average 1: the propensities are wrong, or the "
-                "target policy shows what the log never shows"
-            )
+            cause = "the propensities are wrong, or the target policy shows what the log never shows"
+            warnings.append(f"the weights average {self.mean_weight:.3g} and should average 1: {cause}")
         return tuple(warnings)
 
 
@@ -173,10 +167,8 @@ class Sums:
             )
         if not np.isfinite([*self.mean, *self.scatter.ravel(), self.weight_squares, self.top_squares]).all():
             _, reward, weight, propensity = self.extremes
-            raise InvalidInput(
-                f"the weights (up to {weight:.3g}) or rewards (up to {reward:.3g}) are too large to be summed; the "
-                f"smallest propensity is {propensity:.3g}: is it a probability?"
-            )
+            fault = f"the weights (up to {weight:.3g}) or rewards (up to {reward:.3g}) are too large to be summed"
+            raise InvalidInput(f"{fault}; the smallest propensity is {propensity:.3g}: is it a probability?")
 
     @property
     def value(self) -> float:

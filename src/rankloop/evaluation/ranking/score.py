@@ -182,9 +182,7 @@ def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | No
     """Load a ranker of features as a log has them, not scaled inside queries, and its newest schema, if it has one."""
     session, notes = load_with_notes(path)
     if notes.get(NORMALISED_NOTE):
-        raise InvalidInput(
-            f"{Path(path).name} was trained on features scaled from 0 to 1 inside each query (--normalise), and a log "
-            "has them as they are: train it without"
-        )
+        fault = f"{Path(path).name} was trained on features scaled from 0 to 1 inside each query (--normalise)"
+        raise InvalidInput(f"{fault}, and a log has them as they are: train it without")
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
     return session, max(schemas, key=lambda schema: schema.version, default=None)

@@ -64,10 +64,8 @@ def gain_for(measure: Measure) -> GainForm:
         return GainForm(GAIN_IS_GRADE, 0.0)
     if isinstance(measure, Precision) and measure.cutoff is not None:
         return GainForm(GAIN_IS_CAPPED, math.ceil(measure.relevant_from) - 1.0)
-    raise InvalidInput(
-        f"{measure} is not a sum over positions of a weight times the item's own gain; DCG, SumLoss and P@n are, and "
-        "PairwiseLoss has the same regret as SumLoss when grades are 0 and 1"
-    )
+    others = "DCG, SumLoss and P@n are, and PairwiseLoss has the same regret as SumLoss when grades are 0 and 1"
+    raise InvalidInput(f"{measure} is not a sum over positions of a weight times the item's own gain; {others}")
 
 
 def worth_of_positions(measure: Measure, n_items: int) -> Floats:

@@ -208,11 +208,9 @@ class UbiLog(NamedTuple):
         return notes
 
     def __str__(self) -> str:
-        return (
-            f"{self.n_queries:,} queries and {self.n_events:,} events: {self.n_pages:,} pages, "
-            f"{len(self.columns['item']):,} hits shown, {sum(self.columns['click']):,} clicked\n"
-            f"columns: {', '.join(self.columns)}"
-        )
+        pages = f"{self.n_queries:,} queries and {self.n_events:,} events: {self.n_pages:,} pages"
+        hits = f"{len(self.columns['item']):,} hits shown, {sum(self.columns['click']):,} clicked"
+        return f"{pages}, {hits}\ncolumns: {', '.join(self.columns)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts for programs."""

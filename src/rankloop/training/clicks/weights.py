@@ -53,11 +53,9 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
         raise InvalidInput(f"a clicked position is outside 0 … {len(probabilities) - 1}: give a probability for each")
     faults = np.flatnonzero(~(probabilities[positions] > 0.0))
     if len(faults):
-        fault = positions[int(faults[0])]
-        raise InvalidInput(
-            f"row {rows[faults[0]]}: position {fault} has a click, but is examined with probability "
-            f"{probabilities[fault]}: give one above 0"
-        )
+        bad = positions[int(faults[0])]
+        fault = f"position {bad} has a click, but is examined with probability {probabilities[bad]}"
+        raise InvalidInput(f"row {rows[faults[0]]}: {fault}: give one above 0")
     weights[rows] = np.minimum(clip, 1.0 / probabilities[positions]) * clicked[rows]
     return weights
 

@@ -72,10 +72,8 @@ def _checked_tree(tree: Mapping[str, str], n_features: int, where: str) -> Itera
         raise InvalidInput(f"{where} has a leaf that is not a finite number")
     yield from (f"num_leaves={n_leaves}", f"num_cat={n_categorical}")
     if n_leaves > 1:
-        features, thresholds, decisions, left, right = (
-            _numbers(tree, name, n_leaves - 1, where) for name in SPLIT_COLUMNS
-        )
-        kinds, children = _whole(decisions, where), (_whole(left, where), _whole(right, where))
+        features, thresholds, types, left, right = (_numbers(tree, name, n_leaves - 1, where) for name in SPLIT_COLUMNS)
+        kinds, children = _whole(types, where), (_whole(left, where), _whole(right, where))
         if np.isnan(thresholds).any() or np.any((kinds < 0) | (kinds > MAX_DECISION)):
             raise InvalidInput(f"{where} has a split whose threshold or kind is not a number")
         if not np.all((features >= 0) & (features < n_features)):

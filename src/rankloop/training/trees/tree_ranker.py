@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Floats, finite_floats, real_numbers, whole_number
 from rankloop.data.dataset import Dataset
@@ -77,7 +78,7 @@ class TreeRanker:
     @cached_property
     def boosters(self) -> list[Any]:
         """The boosters, loaded by LightGBM."""
-        lightgbm = _lightgbm()
+        lightgbm = import_extra("lightgbm")
         try:
             return [lightgbm.Booster(model_str=text) for text in self.texts]
         except lightgbm.basic.LightGBMError as error:
@@ -187,7 +188,7 @@ def fit_trees(
         raise InvalidInput(f"{len(item_weights)} weights for {len(grades)} items")
     if np.any(item_weights < 0.0):
         raise InvalidInput("a weight is below 0")
-    lightgbm = _lightgbm()
+    lightgbm = import_extra("lightgbm")
     per_feature = [column for column in columns for _ in range(column.width)]
     categories = [position for position, column in enumerate(per_feature) if column.values]
     folds = np.array([fold_of(id, n_folds) for id in dataset.query_ids])
@@ -228,12 +229,3 @@ def fold_of(query_id: str, n_folds: int) -> int:
       n_folds: The number of folds.
     """
     return zlib.crc32(query_id.encode()) % n_folds
-
-
-def _lightgbm() -> Any:
-    """Import LightGBM, or raise an error that says how to install it."""
-    try:
-        import lightgbm
-    except ImportError:
-        raise InvalidInput("trees need LightGBM, which is not installed: pip install 'rankloop[trees]'") from None
-    return lightgbm
