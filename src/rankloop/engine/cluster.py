@@ -76,7 +76,8 @@ class Cluster(base.ParallelEngine):
             for number, answer in enumerate(calls):
                 _finished(ray, [answer])
                 names = ", ".join(dict.fromkeys(str(part) for part in shares[number] if hasattr(part, "load")))
-                answers += _result_of(ray, answer, f"share {number} of the partitions" + f" ({names})" * bool(names))
+                work = f"share {number} of the partitions" + (f" ({names})" if names else "")
+                answers += _result_of(ray, answer, work)
             return base.sum_in_order(answers)
 
         try:

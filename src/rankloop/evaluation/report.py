@@ -149,9 +149,9 @@ def verdict(name: str, estimate: Estimate, unit: Unit = PER_100_ROWS) -> str:
         return f"The {name} earns {earned}: at least {unit.of(estimate.gain_lower)} more ({confidence})."
     if estimate.gain <= 0:
         return f"The {name} is not better than the current one on this log: it earns {earned}."
-    low, longer = unit.of(estimate.gain_lower), ((estimate.gain - estimate.gain_lower) / estimate.gain) ** 2
-    head = f"The gain of the {name} is not significant: it earns {earned}"
-    return f"{head}, but the gain may be as low as {low} ({confidence}). {_long_enough(longer)}"
+    advice = _long_enough(((estimate.gain - estimate.gain_lower) / estimate.gain) ** 2)
+    low = f"the gain may be as low as {unit.of(estimate.gain_lower)} ({confidence})"
+    return f"The gain of the {name} is not significant: it earns {earned}, but {low}. {advice}"
 
 
 def _long_enough(longer: float) -> str:

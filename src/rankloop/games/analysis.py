@@ -183,10 +183,9 @@ def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None 
     learner, guarantee = _learner(analysis)
     recommendation = f"Use {learner}: its total loss against the best ranking grows as {guarantee}."
     if learner is None:
-        others = (
-            f"generic_forecaster does up to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}"
-        )
-        recommendation = f"No learner of rankloop guarantees this for {name} at this size; {others}."
+        others = f"generic_forecaster does up to {MAX_ITEMS} items"
+        advice = _alternatives(analysis) or "a cutoff may help"
+        recommendation = f"No learner of rankloop guarantees this for {name} at this size; {others}, and {advice}."
     return Advice(f"Yes: {name} of {items} can be learned from {grades}.", speed, recommendation, learner, analysis)
 
 

@@ -108,7 +108,8 @@ def thresholds_of(game: Game) -> Thresholds:
         if not isinstance(proof, Combination):
             break
         combined = tuple(_order(game, row) for row in classes.rows[proof.classes])
-        ranking, weights = _order(game, classes.rows[c]), tuple(proof.weights.tolist())
+        ranking = _order(game, classes.rows[c])
+        weights = tuple(proof.weights.tolist())
         refuted.append(Refuted(ranking=ranking, combined=combined, weights=weights, factor=proof.factor))
         helpful = np.union1d(helpful, proof.classes)
     return Thresholds(

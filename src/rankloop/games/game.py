@@ -58,11 +58,9 @@ class Game:
         whole_number(self.n_items, "n_items", 1)
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
         if digits > math.log10(MAX_ENTRIES) + 1e-9:
-            needed = (
-                f"{self.n_items} items with grades 0..{self.max_grade} need a loss matrix of 10^{digits:.1f} entries"
-            )
-            advice = "take fewer items, fewer grades, or a measure with a closed form"
-            raise InvalidInput(f"{needed}, but at most {MAX_ENTRIES:,} fit: {advice}")
+            items = f"{self.n_items} items with grades 0..{self.max_grade}"
+            needed = f"need a loss matrix of 10^{digits:.1f} entries, but at most {MAX_ENTRIES:,} fit"
+            raise InvalidInput(f"{items} {needed}: take fewer items, fewer grades, or a measure with a closed form")
 
     @cached_property
     def ranks(self) -> Ints:
@@ -85,7 +83,7 @@ class Game:
         items = np.arange(self.n_items, dtype=np.int64)
         values = np.array([self.measure(items, row.astype(np.float64)) for row in self.relevances])
         if not np.isfinite(values).all():
-            raise InvalidInput("the measure is not finite for every relevance: analyse one that always is")
+            raise InvalidInput("the measure is not finite for every relevance: analyse a measure that always is")
         return values
 
     @cached_property

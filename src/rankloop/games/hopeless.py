@@ -51,10 +51,8 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
     built = measure_for(measure, max_grade)
     verdict = analyse(built, n_items, depth, max_grade).verdict
     if verdict != "hopeless":
-        advice = "choose a smaller depth or a measure that cannot be learned from it"
-        raise InvalidInput(
-            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: {advice}"
-        )
+        fault = f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless"
+        raise InvalidInput(f"{fault}: choose a smaller depth or a measure that cannot be learned from it")
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     classes = classes_of(game)
     usual = [*classes.rows[classes.first], game.action(game.rankings[0][::-1])]

@@ -169,7 +169,8 @@ class PrecisionBandit(AnytimeLearner):
         check_receipt(probabilities.shape == (state.revealed,) and probabilities.min() > 0.0)
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
-        top, start = decision.ranking[: state.revealed], math.ceil(self.relevant_from) - 1.0
+        top = decision.ranking[: state.revealed]
+        start = math.ceil(self.relevant_from) - 1.0
         losses = _with_estimates(state.losses, top, grade_of[top], probabilities, start)
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 

@@ -203,9 +203,9 @@ class TopKGradient(SparseLearner):
         span, n_graded = self.surrogate.span, math.inf if problem.depth is None else problem.depth
         if (math.inf if span is None else span) > n_graded and (problem.n_items or math.inf) > n_graded:
             needed = "all items (no depth limit)" if span is None else f"depth {span} or more"
-            kind, advice = entry_of(self.surrogate).kind, "squared and kl need depth 1, rank_svm depth 2"
-            fault = f"the gradient of {kind} cannot be estimated from the grades of the first {n_graded} item(s)"
-            raise InvalidInput(f"{fault}: it needs {needed}; {advice}")
+            gradient = f"the gradient of {entry_of(self.surrogate).kind}"
+            fault = f"{gradient} cannot be estimated from the grades of the first {n_graded} item(s)"
+            raise InvalidInput(f"{fault}: it needs {needed}; squared and kl need depth 1, rank_svm depth 2")
         depth = ALL_POSITIONS if problem.depth is None else problem.depth
         return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 

@@ -49,11 +49,8 @@ def rows_of(
       ndim: 1 for single choices; 2 for rankings, every entry being a row of numbers by position.
     """
     prefix = f"{where}, " if where else ""
-    columns = {
-        name: real_numbers(cells, f"{prefix}{name}")
-        for name, cells in zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
-        if cells is not None
-    }
+    named_cells = zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
+    columns = {name: real_numbers(cells, f"{prefix}{name}") for name, cells in named_cells if cells is not None}
     if not {"reward", "propensity", "target"} <= columns.keys():
         raise InvalidInput(f"{prefix}propensity and target are needed, one for each reward")
     shape, logged, targeted = columns["reward"].shape, columns["propensity"], columns["target"]

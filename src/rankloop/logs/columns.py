@@ -109,11 +109,9 @@ class ChoiceColumns(NamedTuple):
         for role in NEEDED_OF_CHOICES:
             if not roles[role]:
                 thing, usual = NEEDED_OF_CHOICES[role], ", ".join(CHOICE_GUESSES[role][:3])
-                fault = (
-                    f"{where} has no column that is clearly the {thing} (such as {usual}); it has {', '.join(names)}"
-                )
+                fault = f"{where} has no column that is clearly the {thing} (such as {usual})"
                 advice = f'add --column {role}=NAME (in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
-                raise InvalidInput(f"{fault}: {advice}")
+                raise InvalidInput(f"{fault}; it has {', '.join(names)}: {advice}")
         context, left_out = learned_from(names, roles.values(), CHOICE_NAMES)
         return cls(**roles, context=context, left_out=left_out)
 

@@ -59,9 +59,7 @@ def typed_row(
       context: The values of the context.
     """
     features, context_fields = fields_of(schemas)
-    cells: dict[str, Any] = {
-        OF_ITEM + name: [_typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
-    }
+    cells = {OF_ITEM + name: [_typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()}
     return cells | {OF_CONTEXT + name: _typed_value(kind, context.get(name)) for name, kind in context_fields.items()}
 
 
@@ -129,11 +127,8 @@ def read_service_export(path: Path) -> ListLog:
     outcomes = [name for name in names if name.startswith(OF_OUTCOME)]
     kept = [*needed, *outcomes, *(["evaluation"] if "evaluation" in names else [])]
     rows = (cells for batch in file.iter_batches(PIECE_ROWS, columns=kept) for cells in batch.to_pylist())
-    pages = [
-        _check_cells(cells, f"{path.name}, row {row}", plain=not schemas)
-        for row, cells in enumerate(rows, 1)
-        if not cells.get("evaluation")
-    ]
+    ranked = ((row, cells) for row, cells in enumerate(rows, 1) if not cells.get("evaluation"))
+    pages = [_check_cells(cells, f"{path.name}, row {row}", plain=not schemas) for row, cells in ranked]
     if not pages:
         raise InvalidInput(f"{path.name} has no impressions")
     feature_names = tuple(map(str, notes.get("feature_names") or ()))

@@ -36,8 +36,9 @@ def _checked_offsets(offsets: ArrayLike, n_items: int) -> Ints:
     is_wrong = np.diff(array, prepend=0) < 0
     is_wrong[0], is_wrong[-1] = array[0] != 0, is_wrong[-1] or array[-1] != n_items
     if is_wrong.any():
-        rule, fault = f"start at 0, never fall and end at the number of items, {n_items}", int(is_wrong.argmax())
-        raise InvalidInput(f"offsets must {rule}; entry {fault} of {len(array)} is {array[fault]}")
+        rule = f"offsets must start at 0, never fall and end at the number of items, {n_items}"
+        fault = int(is_wrong.argmax())
+        raise InvalidInput(f"{rule}; entry {fault} of {len(array)} is {array[fault]}")
     return array
 
 

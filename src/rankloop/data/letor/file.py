@@ -304,7 +304,8 @@ def _checked(
 def _complete_layout(layout: Layout, lowest: int, highest: int, path: Path) -> Layout:
     """Return a layout with everything that the indices of the whole file tell."""
     zero_based = lowest == 0 if layout.zero_based is None else layout.zero_based
-    n_features, declared = max(highest + 1 if zero_based else highest, 0), layout.n_features
+    n_features = max(highest + 1 if zero_based else highest, 0)
+    declared = layout.n_features
     if declared is not None and n_features > declared:
         raise InvalidInput(f"{path.name} has {n_features} features, counted from 0; n_features says {declared}")
     return Layout(declared or n_features, zero_based, layout.max_features)

@@ -278,10 +278,10 @@ def session_rows(
     while piece := list(islice(entries, MAX_PIECE_ROWS)):
         log_probs = [session.log_prob(arrival.query, arrival.decision.ranking) for arrival in piece]
         if np.isnan(log_probs).any():
-            row, name = first + int(np.argmax(np.isnan(log_probs))), type(session.learner).__name__
-            fault = f"{name} cannot say with which probability it shows this ranking (it has no closed form)"
+            row = first + int(np.argmax(np.isnan(log_probs)))
+            cannot = "cannot say with which probability it shows this ranking (it has no closed form)"
             advice = "so the log cannot be weighted; evaluate a learner that can, such as 3pr, pdgd or auc_policy"
-            raise InvalidInput(f"row {row}: {fault}, {advice}")
+            raise InvalidInput(f"row {row}: {type(session.learner).__name__} {cannot}, {advice}")
         logged = np.exp([arrival.decision.log_propensity for arrival in piece])
         target = list(map(math.exp, log_probs))
         yield rows_of([reward(arrival.feedback) for arrival in piece], logged, target, first_row=first)
