@@ -434,9 +434,10 @@ class ListLog:
         """Refuse a field that is no column, but an id that may be the item's own."""
         for name, kind in [*schema.features.items(), *schema.context.items()]:
             if name == LOGGED_SCORE and name not in self.values and not self.has_engine_order:
-                fault = "minus the position in today's order, but the lists of this log were drawn at random or by a service"
+                rule = f"{LOGGED_SCORE} is minus the position in today's order"
+                fault = "but the lists of this log were drawn at random or by a service"
                 advice = f"add a column {LOGGED_SCORE}, or train without a base"
-                raise InvalidInput(f"{self.name}: {LOGGED_SCORE} is {fault}: {advice}")
+                raise InvalidInput(f"{self.name}: {rule}, {fault}: {advice}")
             of_item = name == LOGGED_SCORE or isinstance(kind, Counter) or (kind.memory and self.item is not None)
             of_item = of_item and name in schema.features
             if name not in self.values and not of_item:

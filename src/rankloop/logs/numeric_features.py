@@ -16,7 +16,7 @@ from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcome_columns import outcomes_of, outcomes_said
 
 EMPTY_CELL_ADVICE = (
-    ", but features are numbers: fill it in, leave it out (--without), or use a schema, which allows gaps"
+    ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"
 )
 
 
