@@ -65,10 +65,10 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
         options = " ".join(f"--without {quote(name)}" for name in texts)
         listed = ", ".join(f'"{name}"' for name in texts)
         fault = f"{', '.join(texts)} {are}, but features must be numbers"
-        numbers = f"write a 0/1 column for each value of a text{ages}"
+        as_numbers = f"write a 0/1 column for each value of a text{ages}"
         without = f"leave out what is no feature: {options} (in Python without=[{listed}])"
         with_schema = "learn from texts as they are with a schema, which --guess-schema FILE writes"
-        raise InvalidInput(f"{log.name}: {fault}: {numbers}, or {without}, or {with_schema}")
+        raise InvalidInput(f"{log.name}: {fault}: {as_numbers}, or {without}, or {with_schema}")
     looks = {name: NumberColumn(name) for name in columns if name not in features}
     for name, column in looks.items():
         column.add(np.asarray(arrays[name], dtype=np.float64))

@@ -30,7 +30,7 @@ def test_clipping_and_clicks_of_other_weights():
 
 
 def test_refusals():
-    with pytest.raises(InvalidInput, match="row 1: position 1 is examined with probability 0"):
+    with pytest.raises(InvalidInput, match="row 1: position 1 has a click, but is examined with probability 0"):
         weighted_clicks(np.ones(2), np.array([0, 1]), [1.0, 0.0], 2.0)
     with pytest.raises(InvalidInput, match="outside"):
         weighted_clicks(np.ones(1), np.array([7]), EXAMINED, 2.0)
