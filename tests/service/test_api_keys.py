@@ -147,7 +147,7 @@ def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
 def test_an_escaped_parameter_does_not_lead_to_the_log_of_another(tmp_path: Path, file: str) -> None:
     admin, all_of_it = new_key(), new_key()
     keys_file = tmp_path / "keys"
-    keys_file.write_text(line_of(admin, Grant("admin", "", ("shop",))))
+    keys_file.write_text(Grant("admin", "", ("shop",)).line(admin))
     with running(Location(tmp_path), keys=(("admin", hash_of(all_of_it)),), keys_file=keys_file) as client:
         for name in ("shop", "shop.private"):
             headers = {"Authorization": f"Bearer {all_of_it}"}
