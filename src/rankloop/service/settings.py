@@ -102,14 +102,3 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
             names = ", ".join(LIMIT_FIELDS)
             raise InvalidInput(f"--limit {text}: give name=number with one of the names {names}") from None
     return limits
-
-
-def environment_keys() -> tuple[tuple[str, str], ...]:
-    """Return the keys of RANKLOOP_KEYS."""
-    return keys_from(os.environ.get("RANKLOOP_KEYS", ""))
-
-
-def keys_file() -> Path | None:
-    """Return the file that RANKLOOP_KEYS_FILE names."""
-    name = os.environ.get("RANKLOOP_KEYS_FILE")
-    return Path(name) if name else None

@@ -1,5 +1,6 @@
 """`rankloop search`: serve a search box over documents; its ranking learns from clicks."""
 
+import os
 import re
 import secrets
 import webbrowser
@@ -62,7 +63,7 @@ def search(
     from rankloop.search.box import OpenedEngine, SearchBox, data_beside
     from rankloop.search.routes import SearchPage
     from rankloop.service.http.server import serve
-    from rankloop.service.settings import Settings, environment_keys, keys_file
+    from rankloop.service.settings import Settings, keys_from
 
     data = data or (Path("rankloop-search") if source is None else data_beside(source))
     names, parts = tuple(fields or ()), named_columns(columns or [], COLUMN_PARTS)
@@ -81,7 +82,8 @@ def search(
             server = make_agent_server(box, secrets.token_hex(16) if mcp == "stdio" else "")
             server.run("stdio") if mcp == "stdio" else server.run("streamable-http", host="127.0.0.1", port=port)
         return
-    settings = Settings(host=host, port=port, data=data, keys=environment_keys(), keys_file=keys_file())
+    keys, file = keys_from(os.environ.get("RANKLOOP_KEYS", "")), os.environ.get("RANKLOOP_KEYS_FILE")
+    settings = Settings(host=host, port=port, data=data, keys=keys, keys_file=Path(file) if file else None)
     opened = OpenedEngine.of(source, engine, data, parts, names, language, meaning)
     page = SearchPage(
         opened.engine,

@@ -53,7 +53,7 @@ def serve(
     """
     from rankloop.service.http.demo import Demo
     from rankloop.service.http.workers import run_service
-    from rankloop.service.settings import Settings, environment_keys, limits_from
+    from rankloop.service.settings import Settings, keys_from, limits_from
 
     store = os.environ.get("RANKLOOP_STORE", "")
     settings = Settings(
@@ -61,7 +61,7 @@ def serve(
         port=port,
         data=data,
         store=store,
-        keys=environment_keys(),
+        keys=keys_from(os.environ.get("RANKLOOP_KEYS", "")),
         keys_file=keys,
         origins=tuple(allow_origin or ()),
         workers=workers,
