@@ -39,7 +39,16 @@ def mean_place_of_good(client: httpx.Client) -> float:
     return float(np.mean([place for place, id in enumerate(order, 1) if id in GOOD]))
 
 
-@pytest.mark.parametrize(("kind", "value"), [("newton_pairs", 1000.0), ("click_regression", -1e6)])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("newton_pairs", 1000.0),
+        ("click_regression", -1e6),
+        ("3pr", 1.7e308),
+        ("linear_thompson", 1e6),
+        ("pdgd", -1000.0),
+    ],
+)
 def test_one_bad_row_of_a_rank_key_does_no_harm(tmp_path: Path, kind: str, value: float) -> None:
     with running(Location(tmp_path)) as client:
         create(client, kind)
