@@ -37,7 +37,7 @@ HOSTILE_SHAPES = {
     "hostile connections, headers and trailers": "http/test_connections.py",
     "hostile HTML, mail and documents": "../search/test_file_formats.py",
     "hostile logs": "../logs/ubi",
-    "keys: patterns, rates and quotas": "test_keys.py",
+    "keys: patterns, rates and quotas": "test_api_keys.py",
 }
 
 
@@ -98,7 +98,10 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
             f"{store}: {requests:,} mutated requests",
             partial(checked, BAD_REQUESTS, store, **n_requests),
         )
-    yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **n_requests)
+    yield (
+        "requests generated from the OpenAPI document",
+        partial(checked, "http/test_endpoints.py", "generated", **n_requests),
+    )
     generated = partial(checked, "../search/test_routes.py", "generated", **n_requests)
     yield "requests generated for every route of the search box", generated
     for kind, file in HOSTILE_SHAPES.items():

@@ -80,3 +80,18 @@ def test_what_breaks_in_a_soak_does_not_end_it(tmp_path: Path, monkeypatch: pyte
         ("two", "3 passed", True),
     ]
     assert (tmp_path / "soak.json").read_text() == (tmp_path / "last" / "soak.json").read_text()
+
+
+def test_every_test_of_a_soak_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are named by their paths, which change more often than a soak runs."""
+    asked = list[tuple[str, str]]()
+    monkeypatch.setattr(soak, "checked", lambda file, only="", **environment: asked.append((file, only)) or (True, ""))
+    monkeypatch.setattr(soak, "memory_stays", lambda impressions: (True, ""))
+    for _, attempt in soak.attempts(1, 100, 2_000):
+        attempt()
+    assert len(asked) > 10
+    for file, only in asked:
+        path = soak.TESTS / file
+        files = [path] if path.is_file() else list(path.glob("test_*.py"))
+        assert files, file
+        assert only in ("", "sqlite", "postgres") or any(only in each.read_text() for each in files), (file, only)
