@@ -68,7 +68,7 @@ def test_orders_of_single_users_do_not_steepen_the_curve() -> None:
     log = simulated_log("users", n_pages=20_000)[0]
     estimate = estimate_examination(log)
     assert estimate.by_user
-    assert "moves for the same user" in str(estimate)
+    assert "pages of the same user" in str(estimate)
     by_moves_of_all = estimate_examination(log._replace(session=np.arange(log.n_pages)))
     assert (by_moves_of_all.interval[1][1:] < CURVE[1:]).all()  # what would be believed otherwise
     low, high = estimate.interval
@@ -82,7 +82,7 @@ def test_smooth_moves_are_compared_near_in_time_only() -> None:
         estimate = estimate_examination(simulated_log("trends", seed)[0])
         assert estimate.is_smooth
         assert estimate.n_epochs > 1
-        assert "positions move smoothly" in str(estimate)
+        assert "items rise and fall slowly" in str(estimate)
         low, high = estimate.interval
         covered += int(((low <= CURVE) & (high >= CURVE))[1:].sum())
     assert covered >= 17  # of 20

@@ -81,7 +81,7 @@ def test_positions_that_react_to_clicks_are_noticed_and_allowed_for():
     assert estimate.reaction_z > 2.0
     low, high = estimate.interval
     assert ((low <= CURVE) & (high >= CURVE)).all()
-    assert "positions react to earlier clicks" in str(estimate)
+    assert "items move after clicks on them" in str(estimate)
 
 
 def test_attraction_that_changes_over_time_is_noticed():

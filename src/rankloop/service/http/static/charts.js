@@ -41,6 +41,12 @@ function clock(time, stretch) {
   return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...seconds });
 }
 
+// Of a single moment uPlot would draw an axis of years.
+function stretchOf({ data: [times] }) {
+  const first = times[0] ?? 0;
+  return [first, Math.max(times.at(-1) ?? 0, first + 10)];
+}
+
 function options({ axis: form, range, lines }, box) {
   const axis = {
     stroke: () => css("--muted"),
@@ -54,7 +60,7 @@ function options({ axis: form, range, lines }, box) {
     padding: [10, 26, 0, 0] /* half a label to the right */,
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { show: false },
-    scales: { x: { range: (_, low, high) => [low, Math.max(high, low + 10)] }, y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
+    scales: { x: { range: stretchOf }, y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
     axes: [
       {
         ...axis,
