@@ -165,7 +165,7 @@ def test_more_seeds_go_on_and_fewer_ask_for_nothing(tmp_path: Path) -> None:
 def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     run_experiment(small(), tmp_path, Here())
     before = (tmp_path / RUNS_FILE).read_bytes()
-    with pytest.raises(Conflict, match=r"results of another experiment 'small' \(horizon differs\).*--out"):
+    with pytest.raises(Conflict, match=r"results of another experiment 'small' \(different: horizon\).*--out"):
         run_experiment(small(horizon=300, seeds=5), tmp_path, Here())
     assert (tmp_path / RUNS_FILE).read_bytes() == before
 
