@@ -3,7 +3,7 @@
 Fifteen kinds of logs with known truth (`benchmarks.log_worlds.KINDS`), five target orders each, twenty seeds: a random
 order, the logged order reversed, popularity (click rates of the first half), a trained order (click rates of the first
 half, corrected for examination and shrunk), and the best possible order. The first half of a log trains, the second is
-judged. The truth is the expected number of clicks on the pages of the second half. `--set second`, `third` and `fourth`
+judged. The truth is the expected number of clicks on the pages of the second half. `--set second` to `fifth`
 play other kinds.
 """
 
@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.log_worlds import FOURTH_KINDS, KINDS, SECOND_KINDS, THIRD_KINDS, World, build_world
+from benchmarks.log_worlds import FIFTH_KINDS, FOURTH_KINDS, KINDS, SECOND_KINDS, THIRD_KINDS, World, build_world
 from rankloop.click_models.examination import estimate_examination
 from rankloop.evaluation.list_evaluation import LogJudge
 from rankloop.evaluation.list_pages import PageTable
 
-SETS = {"first": KINDS, "second": SECOND_KINDS, "third": THIRD_KINDS, "fourth": FOURTH_KINDS}
+SETS = {"first": KINDS, "second": SECOND_KINDS, "third": THIRD_KINDS, "fourth": FOURTH_KINDS, "fifth": FIFTH_KINDS}
+ALL_KINDS = {name: kind for kinds in SETS.values() for name, kind in kinds.items()}
 TARGETS = ("random", "reversed", "popularity", "trained", "best")
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,7 +62,7 @@ def orders_by(world: World, scores: Floats) -> list[Any]:
 
 def answers(name: str, seed: int) -> list[dict[str, Any]]:
     """Judge all targets in one world."""
-    world = build_world((KINDS | SECOND_KINDS | THIRD_KINDS | FOURTH_KINDS)[name], seed)
+    world = build_world(ALL_KINDS[name], seed)
     table = PageTable.of_clicks(world.second)
     begun = time.process_time()
     judge = LogJudge(table)

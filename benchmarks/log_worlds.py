@@ -1,7 +1,7 @@
 """Simulated logs of which the truth is known, for `benchmarks.log_answers`: kinds of users and of logged orders.
 
 Each kind was written down before it was played. `KINDS` and `SECOND_KINDS` were looked at while the estimators were
-built; `THIRD_KINDS` and `FOURTH_KINDS` were written down afterwards.
+built; `THIRD_KINDS`, `FOURTH_KINDS` and `FIFTH_KINDS` were written down afterwards.
 """
 
 from collections.abc import Callable
@@ -77,6 +77,54 @@ class NavigationalUsers(PositionUsers):
         power = self.navigational_power if page.query % 3 == 0 else 1.0
         rates: Floats = np.array(self.curve[: len(attraction)]) ** power * attraction
         return rates
+
+
+@dataclass(frozen=True)
+class UsersOfArms(PositionUsers):
+    """Examination by position; every second user sees another layout, or reads farther for a reason of their own."""
+
+    other_power: float = 0.3
+
+    def rates(self, attraction: Floats, page: Page) -> Floats:
+        """Return the click probabilities."""
+        power = self.other_power if page.user % 2 else 1.0
+        rates: Floats = np.array(self.curve[: len(attraction)]) ** power * attraction
+        return rates
+
+
+@dataclass(frozen=True)
+class UsersWithLostClicks(PositionUsers):
+    """Examination by position; every fourth browser loses all clicks, and every fifth most of those on the first."""
+
+    def rates(self, attraction: Floats, page: Page) -> Floats:
+        """Return the probabilities of clicks that are logged."""
+        rates = super().rates(attraction, page)
+        if page.user % 5 == 0:
+            rates[0] *= 0.3
+        return rates * (page.user % 4 != 0)
+
+
+@dataclass(frozen=True)
+class ChoosingUsers:
+    """Users read to a depth that the curve tells, and choose one of the items that they read, or none (logit)."""
+
+    curve: tuple[float, ...] = STEEP
+
+    def _stops(self, n: int) -> Floats:
+        stops: Floats = -np.diff(np.append(self.curve[:n], 0.0))
+        return stops
+
+    def click(self, attraction: Floats, items: Ints, rng: Generator, page: Page) -> Floats:
+        """Draw the clicks."""
+        n_read = 1 + int(rng.choice(len(attraction), p=self._stops(len(attraction))))
+        odds = np.append(attraction[:n_read] / (1.0 - attraction[:n_read]), 1.0)
+        chosen = int(rng.choice(n_read + 1, p=odds / odds.sum()))
+        return (np.arange(len(attraction)) == (chosen if chosen < n_read else -1)).astype(np.float64)
+
+    def expected(self, attraction: Floats, items: Ints, page: Page) -> float:
+        """Return the expected number of clicks."""
+        odds = np.cumsum(attraction / (1.0 - attraction))
+        return float((self._stops(len(attraction)) * odds / (1.0 + odds)).sum())
 
 
 @dataclass(frozen=True)
@@ -302,6 +350,32 @@ def by_device(state: OrderState, page: Page, rng: Generator) -> Ints:
     return np.asarray(state.memory["rankings"][page.device]).copy()
 
 
+def moved_elsewhere(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Leave every third query in a fixed order, and sort the others with noise."""
+    return good(0.0 if page.query % 3 == 0 else 0.8)(state, page, rng)
+
+
+def by_arm(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Show one of two fixed orders, the same to a user on all visits."""
+    if "rankings" not in state.memory:
+        logs = np.log(state.attraction)
+        state.memory["rankings"] = [
+            np.argsort(-(logs + noise * rng.standard_normal(len(logs)))) for noise in (0.5, 1.5)
+        ]
+    return np.asarray(state.memory["rankings"][page.user % 2]).copy()
+
+
+def sorted_by_users(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Sort by a weekly quality; every second user sorts by a price instead."""
+    price = state.memory.setdefault("price", rng.standard_normal(len(state.clicks)))
+    return np.argsort(price) if page.user % 2 else weekly_quality(state, page, rng)
+
+
+def in_pages(state: OrderState, page: Page, rng: Generator) -> Ints:
+    """Show ten items, and ten more to users who turn the page."""
+    return weekly_quality(state, page, rng)[: 20 if page.device else 10]
+
+
 def beta_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
     """Draw moderate attractions."""
     return np.clip(rng.beta(0.8, 5.0, shape), 0.005, 0.95)
@@ -324,6 +398,7 @@ def twin_attraction(rng: Generator, shape: tuple[int, int]) -> Floats:
 
 GOOD_ORDER = good(0.4)
 MILD_TRUST = (0.1, 0.05, 0.02, *(0.01,) * 7)
+SECOND_PAGE = tuple((1.0 / np.arange(1.0, 21.0)).tolist())
 FLAT = (1.0, 0.95, 0.9, 0.86, 0.82, 0.79, 0.76, 0.74, 0.72, 0.7)
 
 
@@ -346,6 +421,7 @@ class Kind:
     n_users: int = 0  # who come back; 0: nobody does
     taste: float = 0.0  # standard deviation of the log attraction between users
     season: float = 0.0  # amplitude of the log attraction of each item over time
+    repeats: float = 0.0  # the share of pages that are logged twice, clicks included
 
 
 KINDS: dict[str, Kind] = {
@@ -402,6 +478,25 @@ FOURTH_KINDS: dict[str, Kind] = {
 }
 
 
+FIFTH_KINDS: dict[str, Kind] = {
+    "navigational queries never move": Kind(users=NavigationalUsers(), order=moved_elsewhere, n_queries=40),
+    "a test of two orders": Kind(order=by_arm, n_users=400, n_queries=40),
+    "a test of two layouts": Kind(users=UsersOfArms(), order=by_arm, n_users=400, n_queries=40),
+    "users who sort by price": Kind(users=UsersOfArms(other_power=0.5), order=sorted_by_users, n_users=400),
+    "second pages": Kind(
+        users=PositionUsers(curve=SECOND_PAGE, mobile_power=0.4),
+        order=in_pages,
+        n_queries=30,
+        n_items=20,
+        mobile_share=0.16,
+        same_devices=True,
+    ),
+    "one choice of those read": Kind(users=ChoosingUsers(), order=weekly_quality, n_queries=40),
+    "lost clicks": Kind(users=UsersWithLostClicks(), order=good(0.5), n_users=400),
+    "pages logged twice": Kind(order=weekly_quality, repeats=0.3),
+}
+
+
 class World(NamedTuple):
     """A log in two halves, and what is needed to tell the truth of any order of the second one."""
 
@@ -426,7 +521,8 @@ def build_world(kind: Kind, seed: int) -> World:
     rng = np.random.default_rng([seed, 77])
     if kind.clara:
         return _clara_world(kind, rng)
-    rows, half = play_pages(kind, rng), kind.n_pages // 2
+    rows = play_pages(kind, rng)
+    half = len(rows) // 2
     return World(
         kind=kind,
         pages=[row[0] for row in rows[half:]],
@@ -472,7 +568,7 @@ def play_pages(kind: Kind, rng: Generator) -> list[tuple[Page, Ints, Floats, Flo
         shown[query, order] += 1.0
         if hits.any():
             memories[query]["last_click"] = int(order[np.flatnonzero(hits)[-1]])
-        rows.append((page, order, hits, rates))
+        rows += [(page, order, hits, rates)] * (2 if kind.repeats and rng.random() < kind.repeats else 1)
     return rows
 
 

@@ -79,12 +79,14 @@ def main() -> None:
     """Play the kinds and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--kind", action="append")
     parser.add_argument("--out", type=Path)
     options, rows = parser.parse_args(), []
     for name in options.kind or KINDS:
-        rows += (of_kind := [answer(name, seed, options.pages) for seed in range(options.seeds)])
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        rows += (of_kind := [answer(name, seed, options.pages) for seed in seeds])
         decided = [row for row in of_kind if row["word"] != "cannot tell"]
         holds = sum(row["low"] <= row["truth"] <= row["high"] for row in decided)
         above = sum(row["mean"] > row["best"] for row in decided)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankloop.click_models.comparable_moves import pairs_by_user, positions_follow_users
+from rankloop.click_models.comparable_moves import pairs_by_viewer, positions_follow_users, segments_of_users
 from rankloop.click_models.examination import Examination, estimate_examination
 from rankloop.click_models.reading import _fit_steepness, fit_readings
 from rankloop.evaluation.list_evaluation import LogJudge
@@ -27,12 +27,13 @@ def simulated_log(kind: str, seed: int = 0, n_pages: int = 3000) -> tuple[ClickA
             appeal += taste[user, query]
         if kind == "trends":
             appeal += 1.0 * np.sin(2 * np.pi * (1.5 * page / n_pages + phase[query]))
-        height = appeal + (1.0 * rng.normal(size=N_ITEMS) if kind in ("noise", "depths") else 0.0)
-        if kind == "variants" and user % 2:
+        moves = kind in ("noise", "depths") or (kind == "fixed" and query % 2 == 0)
+        height = appeal + (1.0 * rng.normal(size=N_ITEMS) if moves else 0.0)
+        if kind in ("variants", "layouts") and user % 2:
             height = quality[(query + 1) % N_QUERIES]
         shown = np.argsort(-height)[:N_SHOWN]
         chance = 1.0 / (1.0 + np.exp(1.0 - appeal[shown]))
-        power = 2.5 if kind == "depths" and query % 2 else 1.0
+        power = 2.5 if kind in ("depths", "fixed") and query % 2 else 0.3 if kind == "layouts" and user % 2 else 1.0
         items += [f"{query}-{item}" for item in shown]
         attraction += chance.tolist()
         clicked += (rng.random(N_SHOWN) < CURVE**power * chance).tolist()
@@ -56,9 +57,9 @@ def test_without_returning_users_nothing_is_said_of_them() -> None:
     assert not positions_follow_users(log._replace(session=np.arange(log.n_pages)))
 
 
-def test_pairs_by_user_are_those_that_the_same_user_saw() -> None:
+def test_pairs_by_viewer_are_those_that_the_same_user_saw() -> None:
     log = simulated_log("users", n_pages=200)[0]
-    by_user, user = pairs_by_user(log), np.repeat(log.session, np.diff(log.offsets))
+    by_user, user = pairs_by_viewer(log, log.session), np.repeat(log.session, np.diff(log.offsets))
     seen = {(int(u), log.query_ids[pair], log.items[pair]) for u, pair in zip(user, log.pair)}
     assert by_user.n_pairs == len(seen)
     assert {(int(u), by_user.query_ids[pair], by_user.items[pair]) for u, pair in zip(user, by_user.pair)} == seen
@@ -74,6 +75,42 @@ def test_orders_of_single_users_do_not_steepen_the_curve() -> None:
     low, high = estimate.interval
     assert (low <= CURVE).all()
     assert (high >= CURVE).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_segments_are_kept_apart_where_they_click_otherwise(seed: int) -> None:
+    same, other = simulated_log("variants", seed)[0], simulated_log("layouts", seed)[0]
+    for log in (same, other):
+        segment = segments_of_users(log)
+        assert segment is not None
+        assert segment.mean() == pytest.approx(0.5, abs=0.1)
+        assert len(set(zip(log.session.tolist(), segment.tolist()))) == 30  # users
+    assert estimate_examination(same).evidence == "moves"
+    estimate = estimate_examination(other)  # inside a segment nothing moves
+    assert (estimate.evidence, estimate.by_segment, estimate.by_user) == ("none", True, False)
+    table = PageTable.of_clicks(other)
+    answer = LogJudge(table).judge(table.slots_by(other.position.astype(float)))
+    assert answer.verdict == "cannot tell"
+    assert "segments click otherwise" in answer.reasons[0]
+    assert segments_of_users(other._replace(session=np.arange(other.n_pages))) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_queries_that_never_move_may_be_read_otherwise(seed: int) -> None:
+    log, attraction = simulated_log("fixed", seed, 6000)
+    examination = estimate_examination(log)
+    readings = fit_readings(log, examination)
+    fixed = readings[-1].steepness
+    assert fixed is not None
+    query = np.array([int(log.query_ids[pair].split()[1]) for pair in log.pair])
+    assert (fixed.query[log.page] == query % 2).all()
+    assert fixed.mean[0] == 1.0
+    assert fixed.mean[1] > 1.5  # the truth is 2.5, and the order of these queries counts, too
+    table = PageTable.of_clicks(log)
+    gain = LogJudge(table).judge(table.slots_by(log.position.astype(float))).ranker.gain["clicks"]
+    new, power = N_SHOWN - 1 - log.position, np.where(query % 2, 2.5, 1.0)
+    truth = float((attraction * (CURVE[new] ** power - CURVE[log.position] ** power)).sum() / log.n_pages)
+    assert gain.lower <= truth <= gain.upper
 
 
 def test_smooth_moves_are_compared_near_in_time_only() -> None:

@@ -12,15 +12,53 @@ SHORT_EPOCHS = 16  # parts of the log within which positions are compared where 
 MAX_SMOOTH_RATIO = 0.41
 MIN_MOVES = 50  # by which that is judged
 MIN_USER_Z = 4.0  # standard errors at which positions are taken to follow users
+MIN_PAGES_BY_USER = 3  # on average, from which segments of users are looked for
+MIN_SEGMENT_SHARE = 0.1  # of the pages, in one segment
+MIN_SEGMENTED_SHARE = 0.9  # of the pages, in all of them together
 MAX_SHARED_LISTS = 0.1  # of successive pages of a query; more of them show segments or variants, not single users
 
 
-def pairs_by_user(log: ClickArrays) -> ClickArrays:
-    """Return the log with a pair for each user who saw it: the attraction of an item may differ between users."""
-    keys, pair = np.unique(log.session[log.page] * log.n_pairs + log.pair, return_inverse=True)
+def pairs_by_viewer(log: ClickArrays, viewer: Ints) -> ClickArrays:
+    """Return the log with a pair for each viewer who saw it: the attraction of an item may differ between them.
+
+    Args:
+      log: What was shown and clicked.
+      viewer: By page, the number of the user, or of the segment of users.
+    """
+    keys, pair = np.unique(viewer[log.page] * log.n_pairs + log.pair, return_inverse=True)
     old = (keys % log.n_pairs).tolist()
     names = tuple(log.query_ids[number] for number in old), tuple(log.items[number] for number in old)
     return log._replace(pair=pair.astype(np.int64), query_ids=names[0], items=names[1])
+
+
+def queries_of(log: ClickArrays) -> Ints:
+    """Return by page the number of its query."""
+    return numbers_of([log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()])
+
+
+def lists_of(log: ClickArrays) -> Ints:
+    """Return by page the number of its list of pairs."""
+    return numbers_of([log.pair[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())])
+
+
+def segments_of_users(log: ClickArrays) -> Ints | None:
+    """Number by page the segments of users, such as the arms of a test; None if users do not fall into several.
+
+    Users who got the same list are of one segment, and so are those who share a list with one of them.
+    """
+    lists, n_users = lists_of(log), int(log.session.max()) + 1
+    if log.n_pages < MIN_PAGES_BY_USER * n_users:
+        return None  # pages of unnamed users are linked by their lists alone
+    segment, before = np.arange(n_users), np.zeros(0, np.int64)
+    while not np.array_equal(segment, before):
+        before, lowest = segment.copy(), np.full(int(lists.max()) + 1, n_users)
+        np.minimum.at(lowest, lists, segment[log.session])
+        np.minimum.at(segment, log.session, lowest[lists])
+    of_page = segment[log.session]
+    is_large = np.bincount(of_page, minlength=n_users) >= MIN_SEGMENT_SHARE * log.n_pages
+    if is_large.sum() < 2 or is_large[of_page].mean() < MIN_SEGMENTED_SHARE:
+        return None
+    return np.unique(np.where(is_large[of_page], of_page, n_users), return_inverse=True)[1].astype(np.int64)
 
 
 def positions_follow_users(log: ClickArrays) -> bool:
@@ -46,8 +84,7 @@ def positions_follow_users(log: ClickArrays) -> bool:
     by_user = np.bincount(user[first], excess)
     if by_user.sum() < MIN_USER_Z * np.sqrt((by_user**2).sum()):
         return False
-    lists = numbers_of([log.pair[start:end].tobytes() for start, end in pairwise(log.offsets.tolist())])
-    query = numbers_of([log.query_ids[number] for number in log.pair[log.offsets[:-1]].tolist()])
+    lists, query = lists_of(log), queries_of(log)
     pages = np.lexsort((np.arange(log.n_pages), query))
     successive = (np.diff(query[pages]) == 0) & (np.diff(log.session[pages]) != 0)
     shared = (np.diff(lists[pages]) == 0)[successive]

@@ -14,9 +14,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.comparable_moves import SHORT_EPOCHS, moves_smoothly, pairs_by_user, positions_follow_users
+from rankloop.click_models.comparable_moves import (
+    SHORT_EPOCHS,
+    moves_smoothly,
+    pairs_by_viewer,
+    positions_follow_users,
+    segments_of_users,
+)
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional, inverse_of, sums_by_cluster
 from rankloop.core.errors import InvalidInput
+from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.logs.list_log import ClickArrays, numbers_of
 
@@ -39,6 +46,7 @@ MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
 EPOCH_CHOICES = (1, 4, SHORT_EPOCHS)  # parts of the log in time within which attraction is taken as constant
 MIN_EPOCH_Z = 2.05  # standard errors by which moves within shorter parts of the log must tell a flatter curve
+MAX_SEGMENT_P_VALUE = 0.001  # at which segments of users are taken to click otherwise
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
 SELECTION_FACTOR = 2.0  # by which the order may know more of an item for a query than of the item itself
 MIN_LIST_REPEATS = 3  # of a list on average, from which lists are compared as wholes
@@ -62,7 +70,8 @@ class Examination(NamedTuple):
     drift_z: float = 0.0  # test that the attraction of items changes over time, in standard errors
     n_epochs: int = 1  # parts of the log within which attraction is taken as constant
     reacts: bool = False  # the curve comes from the estimator that allows for positions that react to clicks
-    by_user: bool = False  # positions follow users, so only moves for the same user count
+    viewer: Ints | None = None  # by page; only moves for the same viewer count, a user or a segment of users
+    by_user: bool = False  # viewers are users, whom positions follow
     is_smooth: bool = False  # positions move smoothly, so only moves near in time count
 
     @classmethod
@@ -77,6 +86,11 @@ class Examination(NamedTuple):
         """The examination of each position relative to the first."""
         curve: Floats = np.exp(self.log_curve)
         return curve
+
+    @property
+    def by_segment(self) -> bool:
+        """True where viewers are segments of users, who click otherwise."""
+        return self.viewer is not None and not self.by_user
 
     @property
     def covariance(self) -> Floats:
@@ -118,6 +132,8 @@ class Examination(NamedTuple):
             )
         if self.by_user:
             lines.append("note: every user gets an order of their own, so only pages of the same user are compared")
+        if self.by_segment:
+            lines.append("note: segments of users click otherwise, so only pages within a segment are compared")
         if self.n_epochs > 1:
             cause = "the attraction of items changes over time"
             if self.is_smooth:
@@ -140,6 +156,7 @@ class Examination(NamedTuple):
             "epochs": self.n_epochs,
             "reacts": self.reacts,
             "by_user": self.by_user,
+            "by_segment": self.by_segment,
             "is_smooth": self.is_smooth,
         }
 
@@ -280,8 +297,11 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
             covariance = curve.prior_covariance + missing_share**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
     if positions_follow_users(log):
-        return _curve_from_moves(pairs_by_user(log), cluster)._replace(by_user=True)
-    curve = _curve_from_moves(log, cluster)
+        by_user = _curve_from_moves(pairs_by_viewer(log, log.session), cluster)
+        return by_user._replace(by_user=True, viewer=log.session)
+    curve, segment = _curve_from_moves(log, cluster), segments_of_users(log)
+    if segment is not None and _segments_differ(log, segment, curve):
+        return _curve_from_moves(pairs_by_viewer(log, segment), cluster)._replace(viewer=segment)
     if curve.n_clicks < MIN_MOVED_CLICKS:
         return _curve_from_items(log, cluster) or curve
     return curve
@@ -317,6 +337,27 @@ def _curve_from_moves(log: ClickArrays, cluster: Ints) -> Examination:
         if within.n_clicks >= MIN_MOVED_CLICKS and (z < -MIN_EPOCH_Z or z > MIN_DRIFT_Z):
             curve, rows = within._replace(drift_z=max(curve.drift_z, abs(z))), shorter
     return _allowing_for_reactions(rows, curve)
+
+
+def _segments_differ(log: ClickArrays, segment: Ints, curve: Examination) -> bool:
+    """Return true where segments of users click otherwise on the same items at the same positions.
+
+    They may see another layout or have another taste. Each segment but the first has a level and a power of the curve
+    of its own, which are tested with users as clusters.
+    """
+    n_users, n_segments, n = int(log.session.max()) + 1, int(segment.max()) + 1, log.n_positions
+    cell = segment[log.page] * n + log.position
+    cells = UnitCells.of_rows(log.pair, cell, log.session[log.page], log.clicked, n_users)
+    by_position, position_belief = position_design(n), position_prior(n)
+    own = np.kron(np.eye(n_segments)[:, 1:], np.column_stack([np.ones(n), curve.log_curve]))
+    extra = own.shape[1]
+    design = np.column_stack([np.tile(by_position, (n_segments, 1)), own])
+    precision = np.eye(design.shape[1])
+    precision[:-extra, :-extra] = position_belief.precision
+    prior = GaussianPrior(np.append(position_belief.mean, np.zeros(extra)), precision)
+    fit = fit_conditional(cells, design, prior)
+    effect, covariance = fit.coefficients[-extra:], fit.covariance[-extra:, -extra:]
+    return chi_square_tail(float(effect @ np.linalg.solve(covariance, effect)), extra) < MAX_SEGMENT_P_VALUE
 
 
 def _rows_by_epoch(log: ClickArrays, cluster: Ints, n_epochs: int) -> _Rows:

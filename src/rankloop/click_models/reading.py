@@ -8,12 +8,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from rankloop.click_models.comparable_moves import pairs_by_user
+from rankloop.click_models.comparable_moves import pairs_by_viewer, queries_of
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional
 from rankloop.click_models.examination import Examination, draw_weights, position_design, position_prior
 from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.list_log import ClickArrays, numbers_of
+from rankloop.logs.list_log import ClickArrays
 
 LAST_CLICK_GROUPS = 4  # no click above; one row above; two or three rows above; farther above
 MAX_P_VALUE = 0.01  # at which clicks above are taken to change examination
@@ -42,17 +42,20 @@ STEEPNESS_MEANS = np.linspace(0.6, 1.4, 9)
 STEEPNESS_DEVIATIONS = (0.1, 0.15, 0.2, 0.3, 0.45, 0.7)  # between queries
 MAX_POISSON_RATE = 0.2  # clicks at the first position, up to which a Poisson likelihood tells trust from saturation
 MIN_STEEPNESS_LEAD = 5.0  # of the logarithm of the likelihood, over one curve for all queries
+MIN_MOVED_SHARE = 0.01  # of the information on steepness in a query's clicks, below which its order counts as fixed
+FIXED_PRECISION = np.full((1, 1), 0.1)  # of the prior of the slope of click rates on the curve
+MIN_FIXED_Z = 2.0  # standard errors at which click rates of queries with a fixed order fall otherwise
 MAX_LIKELIHOOD_LAG = 3.0  # of the logarithm, up to which a family beside the likeliest one remains possible
 
 
 class Steepness(NamedTuple):
-    """The power of the curve for each query: above 1 where examination falls faster than on average.
+    """The power of the curve for each query or group of queries: above 1 where examination falls faster.
 
     Users who look for one page read less far than those who compare. The powers are normal over the queries, and each
     query's own belief comes from its clicks.
     """
 
-    query: Ints  # by page: its number
+    query: Ints  # by page: the number of its query or group
     mean: Floats  # by query
     deviation: Floats  # by query
 
@@ -215,6 +218,8 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     steepness = _fit_steepness(log, examination)
     if steepness is not None:
         families.insert(0, simple._replace(log_likelihood=families[0].log_likelihood, steepness=steepness))
+    fixed = _steepness_of_fixed_queries(log, examination)
+    unseen = [] if fixed is None else [simple._replace(steepness=fixed)]  # no move tells of these users
     best = max(reading.log_likelihood for reading in families)
     if families[0].log_likelihood >= best - MIN_TRUST_LEAD:
         del families[STRONG_TRUST - len(BACKGROUND_CHOICES)]  # believed only where the log shows trust
@@ -226,10 +231,10 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
     if by_position.steepness or by_position.log_likelihood >= best - lag:
         possible.insert(0, by_position)
     if has_memory and lacks_pages:
-        return [*families, *readings]
+        return [*families, *readings, *unseen]
     if has_memory or examination.reacts:
-        return [*readings, *possible]
-    return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:]]
+        return [*readings, *possible, *unseen]
+    return [possible[0]._replace(after_click_p=memory.after_click_p), *possible[1:], *unseen]
 
 
 def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | None:
@@ -238,7 +243,7 @@ def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | No
     With the curve fixed but for its power, the conditional likelihood of each query's clicks is computed for a grid of
     powers. Their mean and spread over the queries maximise the marginal likelihood (empirical Bayes).
     """
-    query = numbers_of([log.query_ids[pair] for pair in log.pair[log.offsets[:-1]].tolist()])
+    query = queries_of(log)
     n_queries = int(query.max()) + 1
     cells = _cells_of(log, examination, log.position, None, query[log.page])
     if not cells.n_units:
@@ -266,6 +271,46 @@ def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | No
     return Steepness(query, mean_power, deviation)
 
 
+def _steepness_of_fixed_queries(log: ClickArrays, examination: Examination) -> Steepness | None:
+    """Return users who read the queries with a fixed order otherwise, None where click rates do not suggest it.
+
+    The curve comes from queries in which items moved. Where click rates fall faster or more slowly with the position in
+    the other queries, their order may be better or worse, or their users may read otherwise: the log cannot tell.
+    """
+    query = queries_of(log)
+    if examination.viewer is not None:
+        query = np.unique(query * (int(examination.viewer.max()) + 1) + examination.viewer, return_inverse=True)[1]
+    by_row, n_queries = query[log.page], int(query.max()) + 1
+    cells = _cells_of(log, examination, log.position, None, by_row)
+    by_query = UnitCells.of_rows(by_row, log.position, by_row, log.clicked, n_queries)
+    moved, possible = (_steepness_information(each, examination.log_curve, n_queries) for each in (cells, by_query))
+    is_fixed = moved < MIN_MOVED_SHARE * possible
+    if is_fixed.all() or not is_fixed.any():
+        return None
+    slopes, variances = [], []
+    for group in (False, True):
+        rows = np.flatnonzero(is_fixed[by_row] == group)
+        cluster = examination.cluster[log.page[rows]]
+        cells = UnitCells.of_rows(by_row[rows], log.position[rows], cluster, log.clicked[rows], int(cluster.max()) + 1)
+        fit = fit_conditional(cells, examination.log_curve[:, None], GaussianPrior(np.ones(1), FIXED_PRECISION))
+        slopes.append(float(fit.coefficients[0]))
+        variances.append(float(fit.covariance[0, 0]))
+    difference, deviation = slopes[1] - slopes[0], np.sqrt(sum(variances))
+    if abs(difference) < MIN_FIXED_Z * deviation:
+        return None
+    return Steepness(is_fixed[query].astype(np.int64), np.array([1.0, 1.0 + difference]), np.array([0.0, deviation]))
+
+
+def _steepness_information(cells: UnitCells, log_curve: Floats, n_queries: int) -> Floats:
+    """Return by query, which is the cluster of the cells, how much its clicks tell of the power of the curve."""
+    logs = log_curve[cells.cell]
+    weight = cells.rows * np.exp(logs)
+    share = weight / np.bincount(cells.unit, weight)[cells.unit]
+    mean = np.bincount(cells.unit, share * logs)
+    spread = np.bincount(cells.unit, share * (logs - mean[cells.unit]) ** 2)
+    return np.bincount(cells.cluster, cells.clicks * spread[cells.unit], n_queries).astype(np.float64)
+
+
 def lacks_pages_without_clicks(log: ClickArrays) -> bool:
     """Return true where every page has a click, though by their mean some pages would have none."""
     clicks = np.add.reduceat(log.clicked, log.offsets[:-1])
@@ -279,7 +324,7 @@ def _cells_of(
 
     The clusters are by row; those of the shared estimate unless given.
     """
-    log = pairs_by_user(log) if examination.by_user else log
+    log = log if examination.viewer is None else pairs_by_viewer(log, examination.viewer)
     rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
     unit = log.pair * epochs + log.page * epochs // log.n_pages
     if examination.evidence == "randomisation":

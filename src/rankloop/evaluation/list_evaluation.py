@@ -225,8 +225,9 @@ class LogJudge:
         if table.clicked.sum() < MIN_CLICKS:
             reasons.append(f"it has {table.clicked.sum():.0f} clicks, and {MIN_CLICKS} or more are needed")
         elif examination.evidence == "none" and table.n_positions > 1:
+            scope = " within a segment of users, and segments click otherwise" if examination.by_segment else ""
             reasons.append(
-                f"examination is {EVIDENCE_WORDS['none']} ({examination.n_clicks} clicks on such items). Show some "
+                f"examination is {EVIDENCE_WORDS['none']}{scope} ({examination.n_clicks} such clicks). Show some "
                 "lists in another order, or give --position-bias"
             )
         if diagnostics.unlike_share > MAX_UNLIKE_SHARE:

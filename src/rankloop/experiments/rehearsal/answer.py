@@ -22,6 +22,7 @@ from rankloop.experiments.rehearsal.result import (
     N_CURVE_POINTS,
     PER_PAGES,
     TODAY_ARM,
+    UNSUITABLE_LOGS,
     ArmResult,
     Rehearsal,
     RehearsalGain,
@@ -131,7 +132,7 @@ def rehearse(
     needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
     examination = users.examination
     is_unknown = examination.evidence == "none" and len(examination.curve) > 1
-    if is_unknown or examination.reacts or examination.by_user or examination.is_smooth:
+    if is_unknown or any(getattr(examination, name) for name in filter(None, UNSUITABLE_LOGS)):
         word = "cannot tell"
     elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
         word = "take"

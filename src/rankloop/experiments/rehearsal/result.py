@@ -38,6 +38,7 @@ UNSUITABLE_LOGS = {  # by the property of the examination that gives the log awa
     "mistaken. Show some lists in a random order, then ask again.",
     "by_user": "every user gets an order of their own, and the users of a rehearsal have no taste of their own, so "
     "today's order would look worse than it is.",
+    "by_segment": "segments of users see different orders and click otherwise, and those of a rehearsal are all alike.",
     "is_smooth": "items rise and fall smoothly, as with a trend, and those of a rehearsal keep their attraction.",
     "": f"examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, then ask again.",
 }
