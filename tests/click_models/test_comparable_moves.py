@@ -1,6 +1,7 @@
 """Which moves are comparable: orders for single users, smooth moves, and queries that are read to different depths."""
 
 import numpy as np
+import pyarrow
 import pytest
 
 from rankloop.click_models.comparable_moves import pairs_by_viewer, positions_follow_users, segments_of_users
@@ -8,7 +9,10 @@ from rankloop.click_models.examination import Examination, estimate_examination
 from rankloop.click_models.reading import _fit_steepness, fit_readings
 from rankloop.evaluation.list_evaluation import LogJudge
 from rankloop.evaluation.list_pages import PageTable
+from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ClickArrays
+from rankloop.logs.reader import read_log
+from rankloop.training.clicks.weights import pages_as_log
 
 N_QUERIES, N_ITEMS, N_SHOWN = 20, 12, 6
 CURVE = 1.0 / np.arange(1, N_SHOWN + 1)
@@ -93,6 +97,18 @@ def test_segments_are_kept_apart_where_they_click_otherwise(seed: int) -> None:
     assert answer.verdict == "cannot tell"
     assert "segments click otherwise" in answer.reasons[0]
     assert segments_of_users(other._replace(session=np.arange(other.n_pages))) is None
+
+
+def test_training_sees_the_users_whom_evaluation_sees() -> None:
+    log = simulated_log("users", n_pages=4000)[0]
+    page = log.page
+    rows = {"page": page, "user": log.session[page], "position": log.position + 1, "clicked": log.clicked}
+    names = {"query": [log.query_ids[pair] for pair in log.pair], "item": [log.items[pair] for pair in log.pair]}
+    lists = read_log(pyarrow.table(rows | names), kind="lists")
+    shared = estimate_examination(lists.clicks())
+    assert shared.by_user
+    pages = pages_as_log(lists.lists(Schema({"item": "id"})))
+    np.testing.assert_allclose(estimate_examination(pages).log_curve, shared.log_curve)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,7 +4,13 @@ import numpy as np
 
 from benchmarks.log_worlds import KINDS, SECOND_KINDS, STEEP, THIRD_KINDS, build_world
 from rankloop.click_models.examination import estimate_examination
-from rankloop.click_models.reading import _expected_attraction, fit_readings, lacks_pages_without_clicks
+from rankloop.click_models.reading import (
+    _expected_attraction,
+    fit_readings,
+    lacks_pages_with_two_clicks,
+    lacks_pages_without_clicks,
+)
+from tests.click_models.worlds import PEOPLE, world
 
 
 def test_attraction_without_background_is_the_mean_of_a_gamma_distribution():
@@ -45,3 +51,12 @@ def test_pages_kept_for_a_click_do_not_make_users_stop():
     readings = fit_readings(kept, estimate_examination(kept))
     assert not readings[0].has_memory
     assert not readings[0].trusts
+
+
+def test_one_click_on_a_page_does_not_show_that_users_stop_there():
+    log = world(PEOPLE["cascade"])[0]
+    assert lacks_pages_with_two_clicks(log)
+    assert not lacks_pages_with_two_clicks(world(PEOPLE["pbm"])[0])
+    memories = [reading.has_memory for reading in fit_readings(log, estimate_examination(log))]
+    assert memories[0]
+    assert not all(memories)  # users who choose one of what they read resemble those who stop

@@ -49,11 +49,12 @@ def segments_of_users(log: ClickArrays) -> Ints | None:
     lists, n_users = lists_of(log), int(log.session.max()) + 1
     if log.n_pages < MIN_PAGES_BY_USER * n_users:
         return None  # pages of unnamed users are linked by their lists alone
-    segment, before = np.arange(n_users), np.zeros(0, np.int64)
-    while not np.array_equal(segment, before):
-        before, lowest = segment.copy(), np.full(int(lists.max()) + 1, n_users)
+    segment, is_settled = np.arange(n_users), False
+    while not is_settled:
+        lowest, merged = np.full(int(lists.max()) + 1, n_users), segment.copy()
         np.minimum.at(lowest, lists, segment[log.session])
-        np.minimum.at(segment, log.session, lowest[lists])
+        np.minimum.at(merged, log.session, lowest[lists])
+        is_settled, segment = np.array_equal(merged, segment), merged
     of_page = segment[log.session]
     is_large = np.bincount(of_page, minlength=n_users) >= MIN_SEGMENT_SHARE * log.n_pages
     if is_large.sum() < 2 or is_large[of_page].mean() < MIN_SEGMENTED_SHARE:

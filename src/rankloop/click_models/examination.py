@@ -25,7 +25,7 @@ from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_
 from rankloop.core.errors import InvalidInput
 from rankloop.core.statistics import chi_square_tail
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.logs.list_log import ClickArrays, numbers_of
+from rankloop.logs.list_log import ClickArrays, numbers_of, session_names
 
 EvidenceKind = Literal["given", "randomisation", "moves", "items", "none"]
 EVIDENCE_WORDS: dict[EvidenceKind, str] = {
@@ -349,9 +349,9 @@ def _segments_differ(log: ClickArrays, segment: Ints, curve: Examination) -> boo
     cell = segment[log.page] * n + log.position
     cells = UnitCells.of_rows(log.pair, cell, log.session[log.page], log.clicked, n_users)
     by_position, position_belief = position_design(n), position_prior(n)
-    own = np.kron(np.eye(n_segments)[:, 1:], np.column_stack([np.ones(n), curve.log_curve]))
-    extra = own.shape[1]
-    design = np.column_stack([np.tile(by_position, (n_segments, 1)), own])
+    by_segment = np.kron(np.eye(n_segments)[:, 1:], np.column_stack([np.ones(n), curve.log_curve]))
+    extra = by_segment.shape[1]
+    design = np.column_stack([np.tile(by_position, (n_segments, 1)), by_segment])
     precision = np.eye(design.shape[1])
     precision[:-extra, :-extra] = position_belief.precision
     prior = GaussianPrior(np.append(position_belief.mean, np.zeros(extra)), precision)
@@ -424,6 +424,7 @@ def rows_as_log(
     offsets: Ints | None = None,
     query_ids: Sequence[str] | None = None,
     propensity: Floats | None = None,
+    visitors: Sequence[str | None] | None = None,
 ) -> ClickArrays:
     """Return shown rows as a log from which examination can be estimated.
 
@@ -434,6 +435,7 @@ def rows_as_log(
       offsets: Where pages begin, and the number of rows at the end; every row is a page of its own unless given.
       query_ids: By page; every pair is a query of its own unless given.
       propensity: By row, the probability of its position or of its list.
+      visitors: By page, the user or session; every page is a session of its own unless given.
     """
     n_rows, n_pairs = len(pair), int(pair.max()) + 1
     starts = np.arange(n_rows + 1) if offsets is None else np.asarray(offsets, dtype=np.int64)
@@ -448,7 +450,7 @@ def rows_as_log(
         pair=pair.astype(np.int64),
         position=position.astype(np.int64),
         clicked=(clicked > 0.0).astype(np.float64),
-        session=np.arange(len(starts) - 1),
+        session=np.arange(len(starts) - 1) if visitors is None else numbers_of(session_names(visitors)),
         query_ids=tuple(names.tolist()),
         items=tuple(map(str, range(n_pairs))),
         propensity=propensity,

@@ -34,7 +34,7 @@ STRONG_TRUST = 4  # the number of the choice that is possible only where the log
 MIN_TRUST_LEAD = 2.0  # of the logarithm of the likelihood, over users who go by position alone
 APPEAL_FACTOR = 2.0  # by which attractive items may stop users more than the clicks on other pages can show
 MIN_EXAMINATION = 1e-4
-MIN_MISSING_PAGES = 10.0  # pages without a click that are expected, where none is in the log
+MIN_MISSING_PAGES = 10.0  # pages without a click, or with two, that are expected where none is in the log
 SURE_P_VALUE = 1e-6  # at which families without memory are dropped
 SURE_REACTION_Z = 4.0  # standard errors at which families without reaction are dropped
 STEEPNESS_CHOICES = np.linspace(0.0, 3.0, 31)  # powers of the curve
@@ -206,10 +206,11 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
         steeper = np.append(memory.parameters[:-1], APPEAL_FACTOR * memory.parameters[-1])
         readings.append(memory._replace(parameters=steeper))
     is_sure = abs(examination.reaction_z) > SURE_REACTION_Z
-    lacks_pages = lacks_pages_without_clicks(log)  # there, clicks exclude each other whatever users do
+    # There, clicks exclude each other whatever users do.
+    lacks_pages, is_single = lacks_pages_without_clicks(log), lacks_pages_with_two_clicks(log)
     if has_memory:
         stops = (memory.parameters[n + 1 : n + LAST_CLICK_GROUPS] < 0.0).all()
-        is_sure = not lacks_pages and memory.after_click_p < SURE_P_VALUE and bool(stops)
+        is_sure = not lacks_pages and not is_single and memory.after_click_p < SURE_P_VALUE and bool(stops)
     by_base = examination.evidence == "randomisation" and base_position is not None
     if examination.evidence == "items" or by_base or is_sure:
         return readings
@@ -315,6 +316,13 @@ def lacks_pages_without_clicks(log: ClickArrays) -> bool:
     """Return true where every page has a click, though by their mean some pages would have none."""
     clicks = np.add.reduceat(log.clicked, log.offsets[:-1])
     return bool(clicks.min() > 0.0) and log.n_pages * float(np.exp(-clicks.mean())) > MIN_MISSING_PAGES
+
+
+def lacks_pages_with_two_clicks(log: ClickArrays) -> bool:
+    """Return true where no page has two clicks, though by their mean some pages would: users choose once, or leave."""
+    clicks = np.add.reduceat(log.clicked, log.offsets[:-1])
+    mean = float(clicks.mean())
+    return bool(clicks.max() <= 1.0) and log.n_pages * (1.0 - np.exp(-mean) * (1.0 + mean)) > MIN_MISSING_PAGES
 
 
 def _cells_of(

@@ -1,7 +1,7 @@
 """A log of shown lists: one row per shown item, and the views of it that training, click models and evaluation take."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ class ShownList(NamedTuple):
     log_propensity: float = math.nan  # of the whole list; nan where unknown
     feedback: str = "clicks"  # its kind
     propensity: Floats | None = None  # by item: the probability of its position, or of the list
+    visitor: str | None = None  # the user, or the session where users are unknown
 
     def query(self, encoder: Encoder) -> Query:
         """Encode the query by the schema of the encoder; fields that it does not have are left aside."""
@@ -174,6 +175,11 @@ class ClickArrays(NamedTuple):
         return self._replace(pair=numbers_of(self.items)[self.pair], items=items, query_ids=("",) * len(items))
 
 
+def session_names(visitors: Sequence[str | None]) -> list[Hashable]:
+    """Return by page the name of its session: that of its visitor, or of the page alone where nobody is named."""
+    return [page if name is None else name for page, name in enumerate(visitors)]
+
+
 def numbers_of(names: Sequence[Any]) -> Ints:
     """Number different names from 0 in the order in which they first come."""
     numbers: dict[Any, int] = {}
@@ -276,16 +282,18 @@ class ListLog:
                 raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r:.60}; it must be a probability")
         return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
+    @property
+    def visitors(self) -> list[str | None]:
+        """By page, the user, or the session where users are unknown."""
+        return [user or session for user, session in zip(self.user, self.session)]
+
     def clicks(self) -> ClickArrays:
         """Return the arrays that click models are fitted to; refused if the log does not say which item is which."""
         if self.item is None:
             fault = f"{self.name} has no column that names the items (such as item, product_id or sku)"
             advice = f"it has {', '.join(self.values)}: add --column item=NAME"
             raise InvalidInput(f"{fault}, so that clicks cannot be counted by item; {advice}")
-        sessions, visitors = None, [user or session for user, session in zip(self.user, self.session)]
-        if any(name is not None for name in visitors):
-            sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(visitors)]
-        items = list(map(str, self.item))
+        items, sessions = list(map(str, self.item)), session_names(self.visitors)
         pages = ClickArrays.of(self.offsets, self.position, self.clicked, self.query, items, sessions)
         propensity = None if self.propensity is None else self.propensity[self.order]
         return pages._replace(n_repeated=self.n_repeated, propensity=propensity)
@@ -302,6 +310,7 @@ class ListLog:
         if not name or self.same_in_lists(name):  # else they are probabilities of positions, not of lists
             log_propensity = self.log_propensity
         ids = [f"row {row + 1}" for row in range(self.n_rows)] if self.item is None else self.item
+        visitors = self.visitors
         kinds = [""] * self.n_pages if self.export is None else self.export.feedback
         needs_score = LOGGED_SCORE in schema.features and LOGGED_SCORE not in self.values
         lists = []
@@ -323,6 +332,7 @@ class ListLog:
                 log_propensity=float(log_propensity[page]),
                 propensity=None if self.propensity is None else self.propensity[rows],
                 feedback=kinds[page] or "clicks",
+                visitor=visitors[page],
             )
             lists.append(shown.with_logged_score() if needs_score else shown)
         return lists

@@ -80,7 +80,7 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
         query_ids=query_ids,
         is_graded=is_graded,
         merge_keys=lambda: (query_of_list, [(p, row.tobytes()) for p, row in zip(pair.tolist(), features.values)]),
-        log=rows_as_log(pair, log.position, clicked, log.offsets, query_ids, log.propensity),
+        log=rows_as_log(pair, log.position, clicked, log.offsets, query_ids, log.propensity, log.visitors),
     )
 
 

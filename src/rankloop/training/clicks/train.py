@@ -245,7 +245,8 @@ def train_click_trees(
     if position_bias is None:
         queries = [lists.query[start] for start in lists.offsets[:-1].tolist()]
         pairs, propensity = lists.pair_numbers(), lists.propensity
-        shown = rows_as_log(pairs, lists.position, lists.clicked, lists.offsets, queries, propensity)
+        visitors = lists.visitors
+        shown = rows_as_log(pairs, lists.position, lists.clicked, lists.offsets, queries, propensity, visitors)
         examined = click_weights.required_bias(click_weights.estimate_examined(shown))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")

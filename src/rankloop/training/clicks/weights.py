@@ -65,7 +65,8 @@ def pages_as_log(lists: Sequence[ShownList]) -> ClickArrays:
     pair = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
     offsets, queries = offsets_of([len(page.ids) for page in lists]), [page.query_id for page in lists]
-    return rows_as_log(pair, position, clicked, offsets, queries, propensity_of(lists))
+    visitors = [page.visitor for page in lists]
+    return rows_as_log(pair, position, clicked, offsets, queries, propensity_of(lists), visitors)
 
 
 def estimate_examined(log: ClickArrays) -> Floats | None:
