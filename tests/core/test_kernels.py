@@ -1,11 +1,13 @@
 """Kernels are the matrix products that they stand for, and compiled ones belong to the source that made them."""
 
+import re
 import shutil
 import subprocess
 import sys
 import zlib
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -190,3 +192,17 @@ def abs_difference(number, other):
 
 def twice(number):
     return number + number
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what is in memory")
+def test_the_compiler_works_after_its_memory_was_released(tmp_path):
+    def mapped():
+        maps = Path("/proc/self/smaps").read_text().split("VmFlags")
+        code = [each for each in maps if "llvmlite" in each and " r-xp " in each]
+        return sum(int(re.search(r"Rss: +(\d+) kB", each)[1]) for each in code)
+
+    assert compilation.kernel(abs_difference)(2, 5) == 3
+    before = mapped()
+    compilation.release_compiler_memory()
+    assert mapped() < before / 10
+    assert numba.njit(lambda a: a + 1)(2) == 3

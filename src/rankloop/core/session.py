@@ -135,10 +135,11 @@ class Session:
         with self._draw_lock:
             return dict(self._generator.bit_generator.state)
 
-    def restore(self, state: Any, generator: dict[str, Any], learned: int, refused: int) -> None:
-        """Continue from the parts of a snapshot."""
+    def restore(self, state: Any, generator: dict[str, Any] | None, learned: int, refused: int) -> None:
+        """Continue from the parts of a snapshot; without a generator state the generator goes on."""
         with self._draw_lock, self._state_lock:
-            self._generator.bit_generator.state = generator
+            if generator is not None:
+                self._generator.bit_generator.state = generator
             self._state, self.learned, self.refused = state, learned, refused
 
     def continued(self, learner: AnyLearner, problem: Problem, state: Any) -> "Session":

@@ -85,8 +85,7 @@ class ServedRanker:
                 self.change_config(self.config.with_schemas(newer))
             published = published._replace(state=self.config.fitted(published.state))
         if published.state is not current.state or published.refused != current.refused:
-            generator = self.serving.generator
-            self.serving.restore(published.state, generator, published.learned, published.refused)
+            self.serving.restore(published.state, None, published.learned, published.refused)
         self.published = published
 
     def draw_in_sequence(self, is_learned_here: bool) -> None:

@@ -194,7 +194,7 @@ def _received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig)
     """Return the event of a feedback request, or refuse it."""
     problem = config.problem
     try:
-        kind, value = one_kind({name: getattr(body, name) for name in FEEDBACK_KINDS})
+        kind, value = one_kind(msgspec.structs.asdict(body))
     except InvalidInput as error:
         raise Rejected("feedback", str(error)) from None
     if ranked.decision is not None and FEEDBACK_KINDS[kind] not in config.learner.accepts:
@@ -209,9 +209,9 @@ def _received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig)
     _check_visible(kind, items, ranked, {"clicks": problem.shown, "relevances": problem.depth}.get(kind))
     if not all(map(math.isfinite, values)):
         raise Rejected(kind, "every number must be finite")
-    if kind == "clicks" and any(value < 0 for value in values):
+    if kind == "clicks" and min(values, default=0.0) < 0:
         raise Rejected(kind, "a click weight must not be negative")
-    if kind == "relevances" and not all(0 <= value <= problem.max_grade for value in values):
+    if kind == "relevances" and not 0 <= min(values, default=0.0) <= max(values, default=0.0) <= problem.max_grade:
         raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
     if kind == "clicks" and max(values, default=0.0) > config.body.max_click_weight:
         limit = f"at most {config.body.max_click_weight:g} (max_click_weight, set when it is created)"

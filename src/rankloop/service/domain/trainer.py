@@ -42,7 +42,7 @@ class Trainer:
         self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
             state = as_robust(self.session.state, loads(start).state)
-            self.session.restore(config.fitted(state), self.session.generator, 0, 0)
+            self.session.restore(config.fitted(state), None, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
@@ -56,9 +56,8 @@ class Trainer:
     def roll_back(self, number: int) -> None:
         """Set the state back to that of a snapshot, or to the first state."""
         state = self.find_state(number) if number else None
-        _, generator, learned, refused = self.session.snapshot()
-        state = self.first if state is None else state
-        self.session.restore(self.config.fitted(state), generator, learned, refused)
+        state = self.config.fitted(self.first if state is None else state)
+        self.session.restore(state, None, self.session.learned, self.session.refused)
         self.number += 1
 
     def evolve(self, config: RankerConfig) -> None:

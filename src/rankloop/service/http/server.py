@@ -22,6 +22,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from rankloop.core.compilation import release_compiler_memory
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
@@ -66,6 +67,7 @@ GRACE_SECONDS = 10  # for running calls, when the server stops
 IDLE_SECONDS = 1.0  # a connection without a call for so long is expected to stay idle
 DRAIN_CHECK_SECONDS = 0.02  # between two checks of the open connections
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
+RELEASE_TICKS = 600  # between two releases of the compiler's memory, since new rankers may have loaded kernels
 SWITCH_INTERVAL_SECONDS = 0.0005  # so that the thread that waited for the disk runs soon
 MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
 MMAP_THRESHOLD_BYTES, N_ARENAS = 1_000_000, 2
@@ -123,11 +125,13 @@ class Server(uvicorn.Server):
         self.when_started()
 
     async def on_tick(self, counter: int) -> bool:
-        """Check timeouts ten times a second, and stop when the time to drain is over."""
+        """Check timeouts twice a second, release memory every minute, and stop when the time to drain is over."""
         if counter % CHECK_TICKS == 0:
             for connection in list(self.server_state.connections):
                 if isinstance(connection, TimedProtocol):
                     connection.check(asyncio.get_running_loop().time())
+        if counter % RELEASE_TICKS == RELEASE_TICKS - 1:
+            release_compiler_memory()
         self.should_exit = self.should_exit or time.monotonic() >= self.stops_at
         return await super().on_tick(counter)
 

@@ -26,7 +26,7 @@ CHECKPOINT_SECONDS = 0.5  # between two checkpoints
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
 MAX_RECENT_BYTES = 8_000_000  # of rows, and of impressions that were read, in memory until they have been learned
 MAX_TRUNCATE_TRIES = 200  # to empty the write-ahead file after a deletion
-TRUNCATE_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
+RESTART_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
 MAX_ROWS_PER_INSERT = 64  # each statement releases the interpreter lock, and waits for it again
 INSERT_EVENTS, ROW_MARKS = "INSERT INTO rankloop_events VALUES", "(?, ?, ?, ?, ?, ?)"
 SELECT_IMPRESSIONS = (
@@ -132,10 +132,10 @@ class SqliteStore(base.Store):
         """Write a batch in one transaction of the file."""
         if self._wal_pages > MAX_WAL_PAGES:
             # Under load only the writer finds a moment in which nobody writes. If another connection reads at this
-            # moment, it is tried again after the next checkpoint.
+            # moment, it is tried again after the next checkpoint. Commits that make the file longer are slower: it keeps its length.
             self._wal_pages = 0
-            with suppress(sqlite3.Error), self._waiting_for_lock(TRUNCATE_WAIT_MILLISECONDS):
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            with suppress(sqlite3.Error), self._waiting_for_lock(RESTART_WAIT_MILLISECONDS):
+                self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         self._append(batch, waits=True)
 
     def append_at_once(self, batch: base.Transaction) -> bool:

@@ -130,5 +130,5 @@ def _session(published: PublishedState, config: RankerConfig | None) -> bytes:
     if config is None:
         return b""
     session = Session(config.learner, config.problem, config.body.seed)
-    session.restore(published.state, session.generator, published.learned, published.refused)
+    session.restore(published.state, None, published.learned, published.refused)
     return dumps(session, config.schema_notes())
