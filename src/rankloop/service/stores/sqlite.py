@@ -132,7 +132,7 @@ class SqliteStore(base.Store):
         """Write a batch in one transaction of the file."""
         if self._wal_pages > MAX_WAL_PAGES:
             # Under load only the writer finds a moment in which nobody writes. If another connection reads at this
-            # moment, it is tried again after the next checkpoint. Commits that make the file longer are slower: it keeps its length.
+            # moment, it is tried again after the next checkpoint. The file is not cut: to extend it slows commits.
             self._wal_pages = 0
             with suppress(sqlite3.Error), self._waiting_for_lock(RESTART_WAIT_MILLISECONDS):
                 self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
