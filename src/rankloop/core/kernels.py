@@ -122,6 +122,26 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
 
 
 @kernel
+def averaged_step(
+    rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Return the weights to rank by and the newest weights after the correction rate · Σ_i row_weights[i] · rows[i].
+
+    If averaged, the weights to rank by are the mean of all newest weights: so far of rounds + 1 vectors.
+    """
+    new = newest.copy()
+    for i in range(len(row_weights)):
+        if rate * row_weights[i] != 0.0:
+            add_row(new, rows, i, rate * row_weights[i])
+    if not averaged:
+        return new, new
+    mean = np.empty_like(new)
+    for j in range(len(new)):
+        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
+    return mean, new
+
+
+@kernel
 def all_finite(values: Floats) -> bool:
     """Return true if every number is finite; without branches, so that the loop is vectorised."""
     any_other = False

@@ -7,12 +7,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import Count, FiniteNumbers, Positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.kernels import averaged_step, kernel, scores_of
 from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.swap_propensity import AveragedState as State
-from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability, stepped
+from rankloop.learners._shared.swap_propensity import PairSwapper, SwapProbability
 
 
 class Receipt(NamedTuple):
@@ -105,5 +105,5 @@ class FairPairs(PairSwapper):
         newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
         gradient = _pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
         old_weights, rate = state.weights, self.learning_rate
-        weights, newest = stepped(query.features, old_weights, state.newest, rounds, True, gradient, rate)
+        weights, newest = averaged_step(query.features, old_weights, state.newest, rounds, True, gradient, rate)
         return State(require_finite(weights), newest, state.shown, state.rounds + 1)  # finite only if `newest` is

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import FiniteNumbers
-from rankloop.core.kernels import clicked_weights, kernel, ranking_of, weighted_rows
+from rankloop.core.kernels import averaged_step, clicked_weights, kernel, ranking_of, weighted_rows
 from rankloop.core.learner import GreedyLearner, SparseLearner, check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
-from rankloop.learners._shared.swap_propensity import AveragedState, correction, moved_to_top, pair_correction, stepped
+from rankloop.learners._shared.swap_propensity import AveragedState, correction, moved_to_top, pair_correction
 
 
 class Receipt(NamedTuple):
@@ -67,7 +67,7 @@ class PreferenceLearner(GreedyLearner, SparseLearner):
             check_receipt(0 <= first <= 1)
             items, click_weights = expect(feedback, Clicks)
             row_weights = _from_clicks(shown, items, click_weights, first, self.clicks_to)
-        weights, newest = stepped(query.features, state.weights, state.newest, rounds, self.averaged, row_weights)
+        weights, newest = averaged_step(query.features, state.weights, state.newest, rounds, self.averaged, row_weights)
         return AveragedState(require_finite(weights), require_finite(newest), state.shown, rounds + 1)
 
 

@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.checks import Count, FiniteNumbers, Probability, check_finite
-from rankloop.core.kernels import clicked_weights, kernel
+from rankloop.core.kernels import averaged_step, clicked_weights, kernel
 from rankloop.core.learner import check_receipt, expect, finite, require_finite, shown_or_all
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared import swap_propensity
-from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PairSwapper, stepped
+from rankloop.learners._shared.swap_propensity import DYNAMIC_SWAP, PairSwapper
 
 MOVE_TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 
@@ -116,7 +116,7 @@ class ThreePR(PairSwapper):
         check_receipt(scores.shape == (n_items,) and -1 <= first <= n_items and 0 <= end <= n_items)
         row_weights, confirmed = _row_weights(decision.ranking, items, clicks, scores, first, end)
         old_weights, rounds = state.weights, state.rounds
-        weights, newest = stepped(query.features, old_weights, state.newest, rounds, self.averaged, row_weights)
+        weights, newest = averaged_step(query.features, old_weights, state.newest, rounds, self.averaged, row_weights)
         agreement = finite(state.score_agreement + confirmed)
         return State(require_finite(weights), newest, state.shown, rounds + 1, agreement, finite(cost), finite(swap))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, discount, discounts, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import discount, discounts, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
 from rankloop.core.types import Features, Floats, Ints, Query, Rows
 
@@ -45,26 +45,6 @@ def correction(shown: Ints, better: Ints) -> Floats:
             row_weights[better[position]] += discount(position)
             row_weights[shown[position]] -= discount(position)
     return row_weights
-
-
-@kernel
-def stepped(
-    rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
-) -> tuple[Floats, Floats]:
-    """Return the weights to rank by and the newest weights after the correction rate · Σ_i row_weights[i] · rows[i].
-
-    If averaged, the weights to rank by are the mean of all newest weights: so far of rounds + 1 vectors.
-    """
-    new = newest.copy()
-    for i in range(len(row_weights)):
-        if rate * row_weights[i] != 0.0:
-            add_row(new, rows, i, rate * row_weights[i])
-    if not averaged:
-        return new, new
-    mean = np.empty_like(new)
-    for j in range(len(new)):
-        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
-    return mean, new
 
 
 @kernel
