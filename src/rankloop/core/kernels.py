@@ -125,9 +125,16 @@ def weighted_rows(features: Features, row_weights: Floats) -> Floats:
 def averaged_step(
     rows: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return the weights to rank by and the newest weights after the correction rate · Σ_i row_weights[i] · rows[i].
+    """Return the weights to rank by and the newest weights after a correction.
 
-    If averaged, the weights to rank by are the mean of all newest weights: so far of rounds + 1 vectors.
+    Args:
+      rows: The features of the items.
+      weights: The weights to rank by: the mean of rounds + 1 vectors, if averaged.
+      newest: The newest weights.
+      rounds: The number of earlier corrections.
+      averaged: True to rank by the mean of all newest weights, not by the last.
+      row_weights: The correction Σ_i row_weights[i] · rows[i].
+      rate: A factor of the correction.
     """
     new = newest.copy()
     for i in range(len(row_weights)):

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service.application.jobs import shared_publication
+from rankloop.service.application.jobs import states_for_other_processes
 from rankloop.service.application.learner_worker import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
 from rankloop.service.application.served_ranker import ServedRanker, query_request
@@ -44,7 +44,7 @@ def megabytes() -> float:
 
 def test_many_rankers(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """They start, rank and learn with as many threads as a few do, and hold nobody up."""
-    monkeypatch.setattr(shared_publication, "MAX_BATCH", N_RANKERS // 10)
+    monkeypatch.setattr(states_for_other_processes, "MAX_BATCH", N_RANKERS // 10)
     monkeypatch.setattr(ranker_calls, "MAX_REPORTS_AT_ONCE", N_RANKERS // 10)
     store = open_store(Settings(data=location.data, store=location.store))
     for begin in range(0, N_RANKERS, 500):

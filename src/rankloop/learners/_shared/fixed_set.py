@@ -34,7 +34,13 @@ class GainForm(NamedTuple):
 
 @kernel
 def gain_of(grade: float, form: int, start: float) -> float:
-    """Return the gain of a grade by the form and the start of a `GainForm`."""
+    """Return the gain of a grade.
+
+    Args:
+      grade: The grade.
+      form: The form of a `GainForm`.
+      start: The largest grade without a gain.
+    """
     above = grade - start
     if above <= 0.0:
         return 0.0
@@ -45,7 +51,15 @@ def gain_of(grade: float, form: int, start: float) -> float:
 
 @kernel
 def with_gains(totals: Floats, items: Ints, grades: Floats, form: int, start: float) -> Floats:
-    """Return the summed gain of each item after a round in which some items were graded."""
+    """Return the summed gains after a round.
+
+    Args:
+      totals: The summed gain of each item.
+      items: The graded items.
+      grades: Their grades.
+      form: The form of a `GainForm`.
+      start: The largest grade without a gain.
+    """
     new = totals.copy()
     for i in range(len(items)):
         new[items[i]] += gain_of(grades[i], form, start)
@@ -69,7 +83,12 @@ def gain_for(measure: Measure) -> GainForm:
 
 
 def worth_of_positions(measure: Measure, n_items: int) -> Floats:
-    """Return the worth of a unit of gain at each position under a linear measure, descending; losses are negative."""
+    """Return the worth of a unit of gain at each position, descending; losses are negative.
+
+    Args:
+      measure: A measure that is linear in gains.
+      n_items: The number of positions.
+    """
     if isinstance(measure, SumLoss):
         return -np.arange(1.0, n_items + 1.0)
     if isinstance(measure, DCG):
@@ -80,7 +99,12 @@ def worth_of_positions(measure: Measure, n_items: int) -> Floats:
 
 
 def largest_gain(measure: Measure, problem: Problem) -> float:
-    """Return the gain of the best grade of a problem; 1 if every grade is 0, so that it can be divided by."""
+    """Return the gain of the best grade; 1 if every grade is 0, so that it can be divided by.
+
+    Args:
+      measure: A measure that is linear in gains.
+      problem: The problem, which has the largest grade.
+    """
     gain = gain_for(measure)
     largest = float(gain_of(float(problem.max_grade), gain.form, gain.start))
     if not math.isfinite(largest):

@@ -16,7 +16,12 @@ MAX_GAIN = 1e6  # a step that shrinks a variance by more than this has lost digi
 
 @reassociated
 def dot(left: Floats, right: Floats) -> float:
-    """Return left · right of two vectors."""
+    """Return left · right.
+
+    Args:
+      left: A vector.
+      right: A vector of the same length.
+    """
     total = 0.0
     for j in range(len(left)):
         total += left[j] * right[j]
@@ -40,7 +45,12 @@ def cholesky(matrix: Floats) -> Floats:
 
 @kernel
 def times(covariance: Floats, x: Floats) -> Floats:
-    """Return Σ x for a symmetric matrix Σ, the covariance."""
+    """Return Σ x.
+
+    Args:
+      covariance: Σ, a symmetric matrix.
+      x: A vector.
+    """
     product = np.zeros(len(x))
     for i in range(len(x)):
         if x[i] != 0.0:
@@ -51,7 +61,12 @@ def times(covariance: Floats, x: Floats) -> Floats:
 
 @kernel
 def surprise_of(weights: Floats, x: Floats) -> float:
-    """Return 1 − σ(w · x), the probability of the other order of a pair; x is the winner less the loser."""
+    """Return 1 − σ(w · x), the probability that the weights gave to the other order of a pair.
+
+    Args:
+      weights: The weights.
+      x: The features of the winner less those of the loser.
+    """
     surprise: float = 1.0 / (1.0 + np.exp(dot(weights, x)))
     return surprise
 
@@ -60,7 +75,11 @@ def surprise_of(weights: Floats, x: Floats) -> float:
 def sherman_morrison(covariance: Floats, product: Floats, information: float, gain: float) -> bool:
     """Update the inverse Σ in place for information · x xᵀ more, and return true if it lost digits.
 
-    The product is Σ x, the gain is information · xᵀ Σ x.
+    Args:
+      covariance: Σ.
+      product: Σ x.
+      information: The factor of x xᵀ.
+      gain: information · xᵀ Σ x.
     """
     scaled = product * np.sqrt(information / (1.0 + gain))
     lost = gain > MAX_GAIN

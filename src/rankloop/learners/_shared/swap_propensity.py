@@ -38,7 +38,12 @@ class AveragedState(NamedTuple):
 
 @kernel
 def correction(shown: Ints, better: Ints) -> Floats:
-    """Return the discount that each item gains when the better ranking replaces the shown one."""
+    """Return the discount that each item gains when `better` replaces `shown`.
+
+    Args:
+      shown: The ranking that was shown.
+      better: The better ranking.
+    """
     row_weights = np.zeros(len(shown))
     for position in range(len(shown)):
         if shown[position] != better[position]:
@@ -49,7 +54,12 @@ def correction(shown: Ints, better: Ints) -> Floats:
 
 @kernel
 def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
-    """Return the clicked items first, then the others, each group in the order in which it was shown."""
+    """Return the clicked items first, then the others, each group in the order in which it was shown.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+    """
     better, position = np.empty_like(shown), 0
     for is_clicked in (True, False):
         for item in shown:
@@ -64,7 +74,13 @@ def pair_correction(shown: Ints, clicked: Floats, first: int, end: int) -> Float
     """Return the correction that exchanges each pair of neighbours whose lower item was clicked more.
 
     GET-FEEDBACK in Algorithm 3 of Raman et al. (2013), for clicks that may have weights. A pair counts by the
-    difference of its discounts times the difference of its clicks. Pairs begin at `first` and end before `end`.
+    difference of its discounts times the difference of its clicks.
+
+    Args:
+      shown: The ranking that was shown.
+      clicked: The weight of the click on each item.
+      first: The upper position of the first pair.
+      end: The position before which the pairs end.
     """
     row_weights = np.zeros(len(shown))
     for j in range(first, end - 1, 2):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.errors import NotFound, RankloopError
 from rankloop.service.application.jobs.lease import LeaseKeeper
-from rankloop.service.application.jobs.shared_publication import Publisher
+from rankloop.service.application.jobs.states_for_other_processes import Publisher
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, restored_consumer
 from rankloop.service.domain.feedback_acceptance import settle_end
 from rankloop.service.domain.projection import Consumer, Due

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from rankloop.service.application.jobs import shared_publication
-from rankloop.service.application.jobs.shared_publication import PUBLISH_COUNTS_SECONDS, PUBLISH_SECONDS, Publisher
+from rankloop.service.application.jobs import states_for_other_processes
+from rankloop.service.application.jobs.states_for_other_processes import (
+    PUBLISH_COUNTS_SECONDS,
+    PUBLISH_SECONDS,
+    Publisher,
+)
 from rankloop.service.domain.projection import PublishedState
 from rankloop.service.stores.base import Lease, Publication
 
@@ -32,7 +36,7 @@ class Store:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(shared_publication, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(states_for_other_processes, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
