@@ -101,7 +101,7 @@ class FairPairs(PairSwapper):
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
-        clicked, ranking = clicks_by_item(feedback, len(decision.ranking)), seen_part(decision.ranking, state.shown)
+        ranking, clicked = seen_part(decision.ranking, state.shown), clicks_by_item(feedback, len(decision.ranking))
         newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
         gradient = _pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
         old_weights, rate = state.weights, self.learning_rate
