@@ -20,7 +20,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.logs.reader import lists_in
 from rankloop.rules import AtMost, Boost, Rules, Spread
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.application.service_log_reader import logged_rankings
+from rankloop.service.application.service_log_reader import read_service_log
 from rankloop.service.records import Ranked
 from tests.service.cases import Location, feed, rank, report, running
 
@@ -209,7 +209,7 @@ def test_rules_are_logged_explained_and_replayed(tmp_path: Path) -> None:
     (result,) = replay_records(location.records())
     assert (result.differing, result.learned) == ((), 12)
     with pytest.raises(InvalidInput, match="rules have changed the order"):
-        list(logged_rankings(str(location.data), "shelf"))
+        list(read_service_log(str(location.data), "shelf").rankings())
     assert np.isnan(lists_in(tmp_path / "log.parquet").log_propensity[:12]).all()
     for log, code in ((tmp_path / "log.parquet", 0), (location.data, 2)):
         with pytest.raises(SystemExit) as leaving:

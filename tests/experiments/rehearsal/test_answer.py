@@ -138,7 +138,6 @@ def test_fields_and_clicks_of_items_make_the_world():
     assert [arm.name for arm in arms] == [
         "today's order",
         "click_regression on fields",
-        "fair_pairs on fields",
         "newton_pairs on numbers",
         "fair_pairs on numbers",
         "pdgd on numbers",
@@ -186,7 +185,7 @@ def test_the_command_writes_a_report(tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert not leaving.value.code
     assert answer["answer"] in ("take", "no gain")
-    assert len(answer["arms"]) == 5
+    assert len(answer["arms"]) == 4
     assert answer["schema"]["features"]["brand"] == "category"
     page = (out / "report.html").read_text()
     assert "Clicks per 1,000 pages" in page
