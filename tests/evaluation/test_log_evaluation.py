@@ -158,3 +158,25 @@ def test_nothing_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code, _, err = run(capsys, "evaluate", "--log", tmp_path / "ads.csv")
     assert code == 2
     assert "run `rankloop train-policy ads.csv` first" in err
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_propensities_that_are_not_of_every_whole_list_are_refused(tmp_path: Path, with_schema: bool) -> None:
+    ranker: Any = model(tmp_path / "good.rankloop", 1.0, 0.0)
+    if with_schema:
+        ranker = rankloop.Ranker("click_regression", features={"quality": "number", "rating": "number"}, shown=4)
+    log, lines = tmp_path / "log.csv", shop(tmp_path / "shop.csv").read_text().splitlines()
+
+    def refusal(cells: list[str]) -> str:
+        rows = [f"{line},{cell}" for line, cell in zip(lines[1:], cells, strict=True)]
+        log.write_text("\n".join([f"{lines[0]},propensity", *rows]) + "\n")
+        with pytest.raises(InvalidInput) as error:
+            rankloop.evaluate(ranker, log, estimator="snips")
+        return str(error.value)
+
+    unknown = refusal(["0.1", "0.1", "0.1", "0.1", "", "", "", ""] * 125)
+    assert "125 of 250 pages have no propensity, the first of them page 2; snips needs" in unknown
+    of_positions = refusal(["0.4", "0.3", "0.2", "0.1"] * 250)
+    assert (
+        "row 2: propensity is 0.3, and 0.4 before in the same list: a propensity is that of the whole" in of_positions
+    )

@@ -247,6 +247,11 @@ def _by_propensity(
     if method in BY_POSITION and log.rankings is None:
         fault = f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of positions"
         raise InvalidInput(f"{fault}: give the folder of the service instead")
+    if log.rankings is None and (unknown := np.flatnonzero(np.isnan(log.log_propensity))).size:
+        fault = f"{len(unknown):,} of {log.n_pages:,} pages have no propensity, the first of them page {unknown[0] + 1}"
+        raise InvalidInput(
+            f"{log.name}: {fault}; {method} needs that of every page, {EXAMINATION_ESTIMATOR} needs none"
+        )
     _check_fields(log, target)
     name, features = target.called, () if log.export is None else log.export.feature_names
     ranker = AskedRanker(target.session, target.schema)

@@ -90,7 +90,7 @@ class Report(NamedTuple):
                 field: None if isinstance(value, float) and not math.isfinite(value) else value
                 for field, value in estimate._asdict().items()
             }
-            | {"overlap": estimate.overlap._asdict()}
+            | {"is_answered": estimate.is_answered, "overlap": estimate.overlap._asdict()}
             for name, estimate in self.estimates.items()
         }
         unit = "per page" if self.unit == PER_PAGE else "per row"

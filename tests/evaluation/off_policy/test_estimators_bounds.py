@@ -259,3 +259,20 @@ def test_settings_are_checked_before_the_log_is_read(tmp_path):
             report_of_rows(ChoiceLog(path).rows(), "new", "clipped_ips", wrong)
     with pytest.raises(InvalidInput, match="limit"):
         estimate([rows_of([1.0], [1.0], [1.0])], "clipped_ips", Options(limit=math.nan))
+
+
+def test_a_warning_alone_does_not_void_an_answer():
+    reward = np.tile([1.0, 0.0], 500)
+    assert ips(reward, np.full(1000, 0.5), np.full(1000, 0.5)).is_answered
+    few_heavy = np.arange(1000) < 48  # rows with a weight of 15; all weights average 1
+    weight = np.where(few_heavy, 15.0, 280 / 952)
+    careful = ips(reward, np.full(1000, 0.05), 0.05 * weight)
+    assert careful.is_answered
+    assert any("count as only" in warning for warning in careful.warnings)
+    few = ips(np.arange(1000) < 5, np.full(1000, 0.5), np.full(1000, 0.5))
+    off = ips(reward, np.full(1000, 0.5), np.ones(1000))
+    assert off.gain_lower > 0  # a number, which nobody should read
+    assert not few.is_answered
+    assert not off.is_answered
+    assert few.warnings
+    assert off.warnings

@@ -16,6 +16,7 @@ from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.running_sums import (
     BOTTOM,
+    MIN_REWARDS,
     RANGE_BOUNDS,
     REWARD,
     TOP,
@@ -67,6 +68,11 @@ class Estimate(NamedTuple):
     bound: str
     overlap: Overlap
     warnings: tuple[str, ...]
+
+    @property
+    def is_answered(self) -> bool:
+        """False where the log cannot tell, so that no bound may be relied on; `warnings` then say why."""
+        return not self.overlap.is_off_balance and self.overlap.rests_on(self.bound) >= MIN_REWARDS
 
     @classmethod
     def of(cls, sums: Sums, method: str, options: "Options", positions: int = 1) -> "Estimate":
