@@ -142,9 +142,15 @@ def evaluate(
     target, notes = _fitting(target, log)
     if method == EXAMINATION_ESTIMATOR:
         list_options = ListOptions(**{"held_out_gain": target.held_out_gain} | of_lists)
-        return Evaluation(log.name, _by_examination(log, target, list_options, engine, progress), notes)
-    positions = options.get("positions") or PROPENSITY_POSITIONS
-    return Evaluation(log.name, _by_propensity(log, target, method, by_propensity, positions, engine, progress), notes)
+        answer: Report | ListEstimate = _by_examination(log, target, list_options, engine, progress)
+    else:
+        positions = options.get("positions") or PROPENSITY_POSITIONS
+        answer = _by_propensity(log, target, method, by_propensity, positions, engine, progress)
+    n_other = log.n_pages - (answer.n_pages if isinstance(answer, ListEstimate) else answer.n_rows)
+    if log.rankings is not None and n_other > 0:
+        cause = "their order is not that of a known state of the ranker (rules, pins, other systems, erased users)"
+        notes += (f"{n_other:,} pages were left out, because {cause}",)
+    return Evaluation(log.name, answer, notes)
 
 
 def _usual_estimator(log: ListLog | ChoiceLog) -> str:

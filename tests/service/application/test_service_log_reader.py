@@ -104,6 +104,33 @@ def test_lists_whose_states_were_unlearned_keep_the_propensity_that_was_logged(
     assert "58 pages" in run(capsys, str(best), "--log", str(location.data))[1]
 
 
+def test_pages_that_rules_reordered_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location, rng = Location(tmp_path), np.random.default_rng(0)
+    items = [{"id": f"i{i}", "features": {"price": 100 * (i + 1)}} for i in range(4)]
+    with running(location) as client:
+        schema = {"features": {"price": "number"}}
+        client.put("/rankers/shop", json={"learner": "click_regression", "problem": {"schema": schema, "shown": 2}})
+        for round in range(60):
+            if round == 40:
+                boost = [{"field": "price", "value": 300, "by": 2}]
+                assert client.put("/rankers/shop/rules", json={"boost": boost}).status_code == 200
+            answer = client.post("/rankers/shop/rank", json={"items": items, "query_id": "q"}).json()
+            clicked = [item for item in answer["ranking"][:2] if rng.random() < 0.5]
+            body = {"impression": answer["impression"], "clicks": clicked, "final": True}
+            assert client.post("/rankers/shop/feedback", json=body).status_code == 200
+        (tmp_path / "new.rankloop").write_bytes(client.get("/rankers/shop/state").content)
+    for estimator in ("examination", "cascade_ips"):
+        arguments = (str(tmp_path / "new.rankloop"), "--log", str(location.data), "--estimator", estimator)
+        status, out, err = run(capsys, *arguments)
+        n_left = 60 - len(list(_logged_rankings(str(location.data))))
+        assert status == 0
+        assert 0 < n_left <= 20
+        assert f"{60 - n_left} pages" in out
+        assert f"note: {n_left} pages were left out" in " ".join(err.split())
+
+
 def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]
