@@ -102,9 +102,8 @@ def evaluate(
 ) -> Evaluation:
     """Estimate from a log what a ranker or policy would earn, beside what the log itself brought.
 
-    Lists are judged by examination: how likely users look at each position, estimated from items that moved. That needs
-    no propensities and answers for rankers without exploration. A random order is judged beside the ranker, and a
-    verdict that the controls contradict is refused. Single choices, and other estimators, are judged by propensities.
+    Lists are judged by examination, which needs no propensities, and beside a random order: a verdict that the controls
+    contradict is refused. Single choices, and other estimators, are judged by propensities.
 
     Args:
       model: A `Ranker`, a `Session`, a `SavedPolicy`, or the path of a saved one; None evaluates the policy whose
@@ -148,8 +147,7 @@ def evaluate(
         answer = _by_propensity(log, target, method, by_propensity, positions, engine, progress)
     n_other = log.n_pages - (answer.n_pages if isinstance(answer, ListEstimate) else answer.n_rows)
     if log.rankings is not None and n_other > 0:
-        cause = "their order is not that of a known state of the ranker (rules, pins, other systems, erased users)"
-        notes += (f"{n_other:,} pages were left out, because {cause}",)
+        notes += (f"{n_other:,} pages were left out: no known state of the ranker made their order (rules, erasure …)",)
     return Evaluation(log.name, answer, notes)
 
 
@@ -255,9 +253,7 @@ def _by_propensity(
         raise InvalidInput(f"{fault}: give the folder of the service instead")
     if log.rankings is None and (unknown := np.flatnonzero(np.isnan(log.log_propensity))).size:
         fault = f"{len(unknown):,} of {log.n_pages:,} pages have no propensity, the first of them page {unknown[0] + 1}"
-        raise InvalidInput(
-            f"{log.name}: {fault}; {method} needs that of every page, {EXAMINATION_ESTIMATOR} needs none"
-        )
+        raise InvalidInput(f"{log.name}: {fault}; {method} needs that of every page, examination needs none")
     _check_fields(log, target)
     name, features = target.called, () if log.export is None else log.export.feature_names
     ranker = AskedRanker(target.session, target.schema)
@@ -302,9 +298,8 @@ def _check_fields(log: ListLog, target: _Target) -> None:
     if schema is None:
         return
     features, context = fields_of(log.schemas)
-    needed = [name for name, kind in schema.features.items() if not kind.memory]
-    missing = next((name for name in needed if name not in features), None)
-    missing = missing or next((name for name in schema.context if name not in context), None)
-    if missing is not None:
+    missing = [name for name, kind in schema.features.items() if not kind.memory and name not in features]
+    missing += [name for name in schema.context if name not in context]
+    if missing:
         columns = ", ".join([*features, *context])
-        raise InvalidInput(f"{target.name} learned from {missing}, which {log.name} does not have; it has {columns}")
+        raise InvalidInput(f"{target.name} learned from {missing[0]}, which {log.name} does not have; it has {columns}")

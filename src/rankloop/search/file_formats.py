@@ -28,10 +28,8 @@ TEXT_ENCODINGS = re.compile(  # names of Python's codecs
     r"|shift_jis\w*|euc_(jp|kr)\w*|iso2022_(jp|kr)\w*|gb2312|gbk|gb18030|hz|big5\w*|tis-620"
 )
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")  # and halves of characters
-BINARY_DOCUMENT_PREFIXES = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
-
-
 NO_TEXT = "there is no text in it"
+BINARY_DOCUMENT_PREFIXES = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
 
 
 class FileText(NamedTuple):

@@ -53,12 +53,10 @@ def evaluate(
     A run is scored as trec_eval scores it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and queries that the run lacks are left out unless --every-query.
 
-    With --log, lists are evaluated by how likely users examine each position, estimated from items that moved. This
-    needs no propensities, also works for rankers without exploration, and reports clicks per 1,000 pages, and purchases
-    and money where the log has them, beside a random order as a control. Single choices are evaluated by their
-    propensities; without a model, by a column with the probabilities of a target policy. For the log of a service the
-    propensities come from replaying it. Bounds, clipping and the number of positions are settings of
-    `rankloop.evaluate` in Python.
+    With --log, lists are evaluated by how likely users examine each position, which needs no propensities: in clicks
+    per 1,000 pages, and purchases and money where the log has them. Single choices are evaluated by their propensities;
+    without a model, by a column with the probabilities of a target policy. For the log of a service the propensities
+    come from replaying it. Bounds, clipping and positions are settings of `rankloop.evaluate` in Python.
     """
     if log is None:
         _score(rankings, truth, measure, per_query, every_query, as_json)

@@ -49,9 +49,8 @@ SPANS: dict[str, Callable[[float, float], float]] = {
 class Estimate(NamedTuple):
     """An estimated mean reward. `lower` holds with probability `level`, and so does `upper`, each by itself.
 
-    Report `lower`. With rare rewards the distribution leans to the right, so that bounds from below are safe, while
-    the t and bootstrap bounds from above are too low far more often than they promise. With rare losses (nearly every
-    row rewarded) it is the other way round, and `warnings` say so.
+    Report `lower`: with rare rewards the t and bootstrap bounds from above are too low more often than they promise.
+    With rare losses (nearly every row rewarded) it is the other way round, and `warnings` say so.
     """
 
     value: float

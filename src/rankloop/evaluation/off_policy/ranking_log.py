@@ -339,9 +339,7 @@ def _judged(entry: LoggedRanking, target: RankingPolicy, method: str, encoder: E
     ranking, n_seen = entry.ranking, len(entry.rewards)
     policies = ((entry.drawn_by, entry.query), (target, entry.query_by(encoder)))
     if method != "pseudo_inverse":
-        by_position = prefix_probabilities
-        if method == "position_wise":
-            by_position = position_probabilities
+        by_position = position_probabilities if method == "position_wise" else prefix_probabilities
         return [by_position(policy, query, ranking, n_seen) for policy, query in policies]
     logged, targeted = (shown_parts(policy, query, n_seen) for policy, query in policies)
     both = sorted(logged.keys() | targeted.keys())

@@ -33,7 +33,7 @@ from rankloop.training.solution_path import BatchSolver, Fit, Progress
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees, fold_of
 from rankloop.training.trees.tree_columns import TreeColumn, encode_columns, tree_columns
 
-DEFAULT_BATCH, DEFAULT_PASSES = BatchSolver(), OnlinePasses()
+DEFAULT_BATCH, DEFAULT_PASSES, DEFAULT_TREES = BatchSolver(), OnlinePasses(), TreeSettings()
 
 
 def train_clicks(
@@ -200,9 +200,6 @@ def _outcome_notes(lists: ListLog, schema: Schema, features: Sequence[str]) -> t
         return ()
     look = "looks like an outcome" if len(outcomes) == 1 else "look like outcomes"
     return (f"{outcomes_said(outcomes)} {look}, which is not known when a list is shown; the schema uses it",)
-
-
-DEFAULT_TREES = TreeSettings()
 
 
 def train_click_trees(

@@ -22,10 +22,8 @@ PUBLISH_SECONDS = 0.05  # between two publications
 PUBLISH_COUNTS_SECONDS = 0.5  # between two publications of an entity of which only counts have changed
 MAX_BATCH, MAX_BATCH_BYTES = 100, 1_000_000  # states of one transaction, and their bytes
 PAUSE_FACTOR = 4.0  # pause after a publication, as a multiple of its duration: large states are published less often
-logger = logging.getLogger("rankloop.service")
-
-
 UnpublishedState = tuple[PublishedState, RankerConfig | None]
+logger = logging.getLogger("rankloop.service")
 
 
 class Publisher:
