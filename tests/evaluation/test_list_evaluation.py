@@ -11,6 +11,7 @@ import pytest
 from benchmarks.log_answers import orders_by, target_scores
 from benchmarks.log_worlds import KINDS, SECOND_KINDS, Kind, build_world
 from rankloop import Problem, Query, Session, build, play
+from rankloop.click_models.examination import rows_as_log
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import RankingPolicy
 from rankloop.evaluation.list_estimate import Interval, ListEstimate, OrderEstimate
@@ -162,7 +163,7 @@ def test_no_order_earns_less_than_nothing_however_badly_the_users_fit() -> None:
     table = PageTable.of_clicks(build_world(KINDS["tiny"], 0).second)
     judge = LogJudge(table, QUICK)
     values = judge.orders.clicks_reweighted(judge.orders.logged_slots[None], 80, 0)._replace(misfit=np.array([5.0]))
-    earned, gain = judge._estimate([values], np.zeros(1))
+    earned, gain = judge._estimate([values], np.zeros(1), judge._exposed(judge.orders.logged_slots[None]))
     assert earned["clicks"].lower == 0.0
     assert gain["clicks"].lower == -values.log[0, 0]
 
@@ -174,3 +175,82 @@ def test_a_wide_interval_is_said_to_say_little() -> None:
     assert sentence.endswith("clicks per 1,000 pages (95% confidence), which says little.")
     assert "9,000" not in sentence  # of an estimate that says little nothing is promised
     assert "times as long" not in sentence
+
+
+CURVE = np.arange(1.0, 9.0) ** -0.8
+
+
+def shop_log(seed: int, buys: float = 0.05) -> tuple[PageTable, dict[str, tuple[Any, Any]]]:
+    """A log with heavy-tailed prices, and by order the scores of its rows and the true gain by outcome."""
+    rng, shape, items = np.random.default_rng(seed), (int(800 + 40 * (seed % 30)), 8), 200
+    attraction, price = rng.beta(1.5, 6.0, (20, items)), np.exp(rng.normal(3.0, 1.3, items))
+    candidates = np.argsort(rng.random((20, items)), axis=1)[:, :8]
+    query = rng.integers(20, size=shape[0])
+    candidates = candidates[query]
+    usual = np.log(attraction[query[:, None], candidates]) + rng.normal(0.0, 0.8, (20, 8))[query]
+    shown = np.take_along_axis(candidates, np.argsort(-usual + rng.normal(0.0, 0.8, shape), axis=1), axis=1)
+    a, worth = attraction[query[:, None], shown], price[shown]
+    clicked = (rng.random(shape) < CURVE * a).astype(float)
+    bought = clicked * (rng.random(shape) < buys)
+    log = rows_as_log(
+        (query[:, None] * items + shown).ravel(),
+        np.tile(np.arange(8), shape[0]),
+        clicked.ravel(),
+        np.arange(shape[0] + 1) * 8,
+        list(map(str, query)),
+    )
+    table = PageTable.of_clicks(log)._replace(
+        outcomes={"purchases": bought.ravel(), "money": (bought * worth).ravel()},
+        worth={"purchases": np.ones(bought.size), "money": worth.ravel()},
+    )
+
+    def earned(scores: Any) -> Any:
+        examined = CURVE[np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)]
+        return np.array([(examined * a * value).sum() / shape[0] for value in (1.0, buys, buys * worth)])
+
+    logged = np.broadcast_to(-np.arange(8.0), shape)
+    orders = {"best": a, "reversed": -logged, "rich": a * worth}
+    return table, {name: (scores.ravel(), earned(scores) - earned(logged)) for name, scores in orders.items()}
+
+
+def test_intervals_of_purchases_and_money_hold_where_few_heavy_purchases_carry_them() -> None:
+    """With the degrees of freedom of clicks, 74 % held for money."""
+    holds, wrong = [], 0
+    for seed in range(24):
+        table, orders = shop_log(seed)
+        judge = LogJudge(table, ListOptions(resamples=200, position_bias=CURVE))
+        for scores, truth in orders.values():
+            ends = judge.judge(table.slots_by(scores)).ranker.gain.values()
+            holds.append([end.lower <= true <= end.upper for end, true in zip(ends, truth)])
+            wrong += sum((end.lower > 0 > true) or (end.upper < 0 < true) for end, true in zip(ends, truth))
+    assert np.mean(holds, axis=0).min() >= 0.9
+    assert wrong <= 1
+
+
+def test_one_heavy_purchase_widens_the_interval_of_money_alone() -> None:
+    table, orders = shop_log(3)
+    heaviest, intervals = int(table.outcomes["money"].argmax()), []
+    for factor in (1.0, 100.0):
+        money = table.outcomes["money"].copy()
+        money[heaviest] *= factor
+        heavy = table._replace(outcomes=table.outcomes | {"money": money})
+        judge = LogJudge(heavy, ListOptions(resamples=80, position_bias=CURVE))
+        slots = table.slots_by(orders["rich"][0])
+        intervals.append((judge._stretches(judge._exposed(slots)), judge.judge(slots).ranker.gain))
+    (before, gain), (after, heavy_gain) = intervals
+    assert after[:2] == before[:2]
+    assert before[0] < before[1] < before[2] < after[2]
+    assert heavy_gain["clicks"] == gain["clicks"]
+
+
+def test_an_outcome_of_few_rows_has_no_verdict_of_its_own() -> None:
+    table, orders = shop_log(1, buys=0.01)
+    judge = LogJudge(table, ListOptions(resamples=80, position_bias=CURVE))
+    estimate = judge.judge(table.slots_by(orders["best"][0]))
+    n_bought = int(table.outcomes["purchases"].sum())
+    assert 0 < n_bought < 20
+    clicks, purchases, money = estimate.verdicts
+    assert "cannot tell" not in clicks
+    assert f"cannot tell the purchases of the ranker: {n_bought} rows have any, and 20 or more are needed" in purchases
+    assert "cannot tell the money" in money
+    assert estimate.text("log").count("unknown") == 8

@@ -7,6 +7,7 @@ from rankloop.click_models.examination import Examination
 from rankloop.evaluation.report import BLUE, CURRENT, GREY, MAX_TIMES
 
 PER_PAGES = 1000  # pages, in every number that is printed
+MIN_CLICKS = 20  # and rows of any other outcome, for a verdict by it
 RANDOM_ORDER = "random order"
 Verdict = Literal["better", "worse", "unclear", "cannot tell"]
 
@@ -46,6 +47,7 @@ class Diagnostics(NamedTuple):
     calibration: float  # clicks by what the model of attraction expects, weighted as the ranker shows the items
     calibration_error: float  # the standard error of that
     halves_z: float  # the difference of the gain between the halves of the log in time, in standard errors
+    outcome_rows: dict[str, int]  # by outcome beside clicks, the rows that brought some of it
 
 
 class ListEstimate(NamedTuple):
@@ -74,8 +76,15 @@ class ListEstimate(NamedTuple):
         lines = lines or [self._sentence(outcome) for outcome in self.ranker.gain]
         return lines + [f"Note: {warning}." for warning in self.warnings]
 
+    def _is_unknown(self, outcome: str) -> bool:
+        """Return true where the log does not answer, by this outcome or by any."""
+        return bool(self.reasons) or self.diagnostics.outcome_rows.get(outcome, MIN_CLICKS) < MIN_CLICKS
+
     def _sentence(self, outcome: str) -> str:
         name, gain = self.name, self.ranker.gain[outcome]
+        if self._is_unknown(outcome):
+            count = f"{self.diagnostics.outcome_rows[outcome]} rows have any, and {MIN_CLICKS} or more are needed"
+            return f"This log cannot tell the {outcome} of the {name}: {count}."
         earned, logged = self.ranker.earned[outcome].value, self.log[outcome].value
         numbers = f"{PER_PAGES * earned:,.1f} {outcome} per {PER_PAGES:,} pages instead of {PER_PAGES * logged:,.1f}"
         confidence = f"{self.level:.0%} confidence"
@@ -114,7 +123,7 @@ class ListEstimate(NamedTuple):
                 earned, gain = order.earned[outcome], order.gain[outcome]
                 cells = [f"{PER_PAGES * number:,.1f}" for number in earned]
                 cells += [f"{PER_PAGES * number:+,.1f}" for number in gain]
-                if self.reasons and name == self.name:
+                if name == self.name and self._is_unknown(outcome):
                     cells = [cells[0], "unknown", "unknown", cells[3], "unknown", "unknown"]
                 row = f"{name:<{width}}{cells[0]:>10}{cells[1]:>14}"
                 lines.append(row + "".join(f"{cell:>12}" for cell in cells[2:]))
@@ -144,12 +153,12 @@ class ListEstimate(NamedTuple):
         }
 
     def _plain(self, order: OrderEstimate) -> dict[str, Any]:
-        gain = order.gain.get("clicks")
+        gain, gain_lower, gain_upper = order.gain.get("clicks", (None, None, None))
         return order.earned["clicks"]._asdict() | {
             "current": self.log["clicks"].value,
-            "gain": None if gain is None else gain.value,
-            "gain_lower": None if gain is None else gain.lower,
-            "gain_upper": None if gain is None else gain.upper,
+            "gain": gain,
+            "gain_lower": gain_lower,
+            "gain_upper": gain_upper,
             "per_1000_pages": {name: interval.per_1000() for name, interval in order.earned.items()},
             "gain_per_1000_pages": {name: interval.per_1000() for name, interval in order.gain.items()} or None,
         }
@@ -165,7 +174,7 @@ class ListEstimate(NamedTuple):
             for row, interval in enumerate(orders):
                 value, low, high = (PER_PAGES * number for number in interval)
                 color = BLUE if row == 2 else GREY
-                if row == 2 and self.reasons:
+                if row == 2 and self._is_unknown(outcome):
                     axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
                     continue
                 axes.plot([low, high], [row, row], color=color, linewidth=2.5)

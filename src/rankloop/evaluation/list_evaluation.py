@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.click_models.conditional_fit import sums_by_cluster
 from rankloop.click_models.examination import EVIDENCE_WORDS, Examination, estimate_examination
 from rankloop.click_models.reading import LAST_CLICK_GROUPS, fit_readings, lacks_pages_without_clicks
 from rankloop.core.errors import InvalidInput
@@ -14,13 +15,12 @@ from rankloop.core.session import Session
 from rankloop.core.statistics import normal_quantiles, student_quantile
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.engine import Engine
-from rankloop.evaluation.list_estimate import Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
+from rankloop.evaluation.list_estimate import MIN_CLICKS, Diagnostics, Interval, ListEstimate, OrderEstimate, side_of
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable, ShownPage
 from rankloop.evaluation.off_policy.ranking_log import LOCAL_ENGINE
 from rankloop.evaluation.order_value import MAX_WEIGHT, AttractionModel, OrderJudge, OrderValues
 
 CLICK_OUTCOME = "clicks"
-MIN_CLICKS = 20
 MAX_UNLIKE_SHARE = 0.1
 MAX_MODELLED_SHARE = 0.5
 MAX_MISFIT = 0.25
@@ -92,7 +92,8 @@ class LogJudge:
         self.judges = [OrderJudge(table, reading, self.examination.cluster) for reading in readings]
         self.orders = self.judges[0]
         self.outcomes = (CLICK_OUTCOME, *table.outcomes)
-        self.random = self._estimate(self._values(self._random_slots()), np.zeros(len(self.outcomes)))
+        slots = self._random_slots()
+        self.random = self._estimate(self._values(slots), np.zeros(len(self.outcomes)), self._exposed(slots))
 
     @cached_property
     def model(self) -> AttractionModel:
@@ -102,10 +103,11 @@ class LogJudge:
 
     def judge(self, slots: Ints, name: str = "ranker") -> ListEstimate:
         """Estimate what an order would earn."""
-        table, values, diagnostics = self.table, self._values(slots), self._diagnostics(slots)
+        table, values, exposed = self.table, self._values(slots), self._exposed(slots)
+        diagnostics = self._diagnostics(slots, exposed)
         # As far as the model is off where clicks can check it, it may be off where they cannot.
         allowance = abs(diagnostics.calibration - 1.0) * diagnostics.modelled_share * values[0].order[0]
-        ranker = self._estimate(values, allowance)
+        ranker = self._estimate(values, allowance, exposed)
         tail = 0.5 * (1.0 - self.options.level)
         low, high = np.quantile(values[0].log[1:], [tail, 1.0 - tail], axis=0).tolist()
         logged = zip(values[0].log[0].tolist(), low, high)
@@ -143,9 +145,41 @@ class LogJudge:
             slots[draw][filled] = shuffled[shuffled != NOT_SHOWN]
         return slots
 
-    def _estimate(self, values: list[OrderValues], allowance: Floats) -> OrderEstimate:
+    def _exposed(self, slots: Ints) -> Floats:
+        """Return by row how likely an order has it examined."""
+        attraction = self.model.attraction() if self.orders.needs_model(slots) else np.zeros(len(self.table.page))
+        return self.orders.exposure(slots, self.reading.parameters, attraction, attraction[None])[0]
+
+    def _weights(self, exposed: Floats) -> Floats:
+        """Return by shown row how often an order has it examined, relative to the log."""
+        logged = np.exp(self.orders.log_examined(self.reading.parameters))
+        weights: Floats = np.minimum(exposed[self.orders.shown] / logged, MAX_WEIGHT)
+        return weights
+
+    def _stretches(self, exposed: Floats) -> list[float]:
+        """Return by outcome how much wider the interval of an order gets because few clusters decide (Student's t).
+
+        The degrees of freedom of clicks are the effective number of clusters, by their clicks or by what moves the
+        curve. Few heavy purchases may carry another outcome, so it has its own number, by the variance that each
+        cluster adds: the square of its share in the order's value, less its share in the log's (Satterthwaite).
+        """
+        orders, tail = self.orders, 0.5 * (1.0 - self.options.level)
+        counts: list[Any] = [effective_number(np.bincount(orders.row_cluster, self.table.clicked, orders.n_clusters))]
+        moved = self.examination.influence[:, 1:] ** 2
+        if moved.any():
+            counts.append(np.median(effective_number(moved)))
+        counts, weights, cluster = [min(counts)], self._weights(exposed), orders.row_cluster[orders.shown]
+        for brought in orders.outcomes[1:, orders.shown]:
+            values = sums_by_cluster(np.stack([weights * brought, brought], axis=1), cluster, orders.n_clusters)
+            order, log = (values / np.maximum(values.sum(axis=0), 1e-12)).T
+            counts.append(min(counts[0], effective_number((order - log) ** 2)))
+        normal = float(normal_quantiles(np.array([1.0 - tail]))[0])
+        return [student_quantile(1.0 - tail, max(float(count) - 1.0, MIN_FREEDOM)) / normal for count in counts]
+
+    def _estimate(self, values: list[OrderValues], allowance: Floats, exposed: Floats) -> OrderEstimate:
         """Return the estimate of the likeliest family, with an interval that holds for every family."""
-        families = [self._ratio_intervals(one_family, allowance) for one_family in values]
+        stretches = self._stretches(exposed)
+        families = [self._ratio_intervals(one_family, allowance, stretches) for one_family in values]
         earned, gain = {}, {}
         for number, name in enumerate(self.outcomes):
             ends = [family[name] for family in families]
@@ -155,7 +189,7 @@ class LogJudge:
             gain[name] = Interval(ends[0].value - logged, lower - logged, upper - logged)
         return OrderEstimate(earned, gain)
 
-    def _ratio_intervals(self, values: OrderValues, allowance: Floats) -> dict[str, Interval]:
+    def _ratio_intervals(self, values: OrderValues, allowance: Floats, stretches: list[float]) -> dict[str, Interval]:
         """Return by outcome what the order earns: the interval of its ratio to the log, times what the log brought.
 
         The ratio is convex in the curve of examination, so noise in the curve pushes it up, and resamples are pushed up
@@ -163,19 +197,11 @@ class LogJudge:
         percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide,
         and reaches as much farther as the model of reading and the clicks disagree.
         """
-        # The degrees of freedom are the effective number of clusters, by their clicks or by what moves the curve.
-        clicks = np.bincount(self.orders.row_cluster, self.table.clicked, self.orders.n_clusters)
-        counts = [float(clicks.sum() ** 2 / max((clicks**2).sum(), 1e-12))]
-        moved = self.examination.influence[:, 1:] ** 2
-        if moved.any():
-            counts.append(float(np.median(moved.sum(axis=0) ** 2 / np.maximum((moved**2).sum(axis=0), 1e-300))))
-        freedom, tail = max(min(counts) - 1.0, MIN_FREEDOM), 0.5 * (1.0 - self.options.level)
-        stretch = student_quantile(1.0 - tail, freedom) / float(normal_quantiles(np.array([1.0 - tail]))[0])
-        intervals = {}
+        tail, intervals = 0.5 * (1.0 - self.options.level), {}
         for number, name in enumerate(self.outcomes):
             order, log = values.order[:, number], values.log[:, number]
             ratios = np.log(np.maximum(order, 1e-9) / np.maximum(log, 1e-9))
-            low, high = np.quantile(ratios[1:] - ratios[0], [tail, 1.0 - tail]) * stretch
+            low, high = np.quantile(ratios[1:] - ratios[0], [tail, 1.0 - tail]) * stretches[number]
             ends = ratios[0] + np.array([min(low, -high, 0.0), max(high, -low, 0.0)])
             bounds = log[0] * np.exp(np.clip(ends, -MAX_LOG_RATIO, MAX_LOG_RATIO))
             more, misfit = allowance[number], float(np.broadcast_to(values.misfit, len(self.outcomes))[number])
@@ -183,23 +209,24 @@ class LogJudge:
             if name == CLICK_OUTCOME:  # from nothing to everything is clicked
                 lower = max(lower, 0.0)
                 upper = min(upper, max(float(order[0]), len(self.orders.shown) / self.table.n_pages))
+            else:  # how much the log brought is itself uncertain where few rows carry it; the side of no change stays
+                level = max(1.0, log[0] / max(float(np.quantile(log[1:], tail)), 1e-9))
+                lower = log[0] + (lower - log[0]) * (level if lower < log[0] else 1.0 / level)
+                upper = log[0] + (upper - log[0]) * (level if upper > log[0] else 1.0 / level)
             intervals[name] = Interval(float(order[0]), float(lower), float(upper))
         return intervals
 
-    def _diagnostics(self, slots: Ints) -> Diagnostics:
+    def _diagnostics(self, slots: Ints, exposed: Floats) -> Diagnostics:
         table, rows, parameters, n = self.table, self.orders.shown, self.reading.parameters, self.reading.n_positions
         modelled = unlike = 0.0
         calibration, calibration_error = 1.0, 0.0
-        needs_model = self.orders.needs_model(slots)
-        attraction = self.model.attraction() if needs_model else np.zeros(len(table.page))
-        exposed = self.orders.exposure(slots, parameters, attraction, attraction[None])[0]
-        if needs_model:
-            share = exposed * attraction / max(float((exposed * attraction).sum()), 1e-12)
+        if self.orders.needs_model(slots):
+            clicks = exposed * self.model.attraction()
+            share = clicks / max(float(clicks.sum()), 1e-12)
             modelled = float(share[table.position == NOT_SHOWN].sum())
             unlike = float((share * self.model.unlike_shown()).sum())
             calibration, calibration_error = self.model.calibration(exposed)
-        weight = np.minimum(exposed[rows] / np.exp(self.orders.log_examined(parameters)), MAX_WEIGHT)
-        hits = weight * table.clicked[rows]
+        hits = self._weights(exposed) * table.clicked[rows]
         change = np.bincount(table.page[rows], hits - table.clicked[rows], table.n_pages).astype(np.float64)
         first, second = np.array_split(change, 2)
         halves_z = 0.0
@@ -210,12 +237,13 @@ class LogJudge:
             examination=self.examination,
             after_click=tuple(np.exp(parameters[n + 1 : n + LAST_CLICK_GROUPS]).tolist()),
             trusts=any(judge.reading.trusts for judge in self.judges),
-            effective_clicks=float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
+            effective_clicks=float(effective_number(hits)),
             modelled_share=modelled,
             unlike_share=unlike,
             calibration=calibration,
             calibration_error=calibration_error,
             halves_z=halves_z,
+            outcome_rows={name: int((values != 0.0).sum()) for name, values in table.outcomes.items()},
         )
 
     def _reasons(self, ranker: OrderEstimate, diagnostics: Diagnostics) -> list[str]:
@@ -262,3 +290,9 @@ class LogJudge:
                 "it is called better than what was shown, but on the lists that its training held out it was worse"
             )
         return reasons
+
+
+def effective_number(weights: Any) -> Floats:
+    """Return by column how many equal weights would carry the sum as well."""
+    number: Floats = weights.sum(axis=0) ** 2 / np.maximum((weights**2).sum(axis=0), 1e-300)
+    return number
