@@ -87,7 +87,8 @@ def test_an_incomplete_backup_is_refused_and_leaves_nothing(backup: Path, tmp_pa
     content, to = backup.read_bytes(), tmp_path / "new"
     middle = len(content) // 2
     wrongs = [
-        content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        content[:-8] + bytes([content[-8] ^ 1]) + content[-7:],  # the check sum; a bit of the data can be without effect
+        content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 64]) + content[middle + 64 :],
         content[:middle],
         content[:-1],
         b"nothing of the kind",
