@@ -86,8 +86,8 @@ def test_a_backup_takes_no_place_that_is_taken(backup: Path, tmp_path: Path) -> 
 def test_an_incomplete_backup_is_refused_and_leaves_nothing(backup: Path, tmp_path: Path) -> None:
     content, to = backup.read_bytes(), tmp_path / "new"
     middle = len(content) // 2
-    wrongs = [
-        content[:-8] + bytes([content[-8] ^ 1]) + content[-7:],  # the check sum; a bit of the data can be without effect
+    wrongs = [  # a single bit of the data may change nothing that is read
+        content[:-8] + bytes([content[-8] ^ 1]) + content[-7:],
         content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 64]) + content[middle + 64 :],
         content[:middle],
         content[:-1],
