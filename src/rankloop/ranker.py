@@ -19,12 +19,12 @@ from rankloop.core.plain_values import check_finite_receipt, check_learns_from_o
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import READ_ERRORS, load_with_notes, save
-from rankloop.core.session import Session, check_uses_context, row_in_range, with_robust
+from rankloop.core.session import Session, check_uses_context, with_robust
 from rankloop.core.types import Decision, Problem, Query
 from rankloop.core.weight_table import with_columns
-from rankloop.features import explanation
 from rankloop.features.click_counters import ClickCounters
 from rankloop.features.encoder import Encoder
+from rankloop.features.explanation import Explanation, LearnedWeights
 from rankloop.features.schema import Schema, schema_of
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
@@ -276,9 +276,7 @@ class Ranker:
           InvalidInput: If the learner does not order items by a weighted sum of their features.
         """
         request = self._request(candidates, context, **options)
-        trust = memory_trust(self.session.learner, self.session.state)
-        order = self.session.predict(request.query)
-        scores = explanation.linear_scores(self.session.state, request.query.features, self.session.problem, trust)
+        order, scores = self.session.predict(request.query), self._learned_weights().scores(request.query.features)
         # `predict` may add something that the weighted sum does not have.
         tolerance = 0.0 if scores is None else 1e-9 * max(1.0, float(np.abs(scores).max(initial=0)))
         if scores is None or np.any(np.diff(scores[order]) > tolerance):
@@ -483,7 +481,7 @@ class Ranker:
         self._set_session(session, self._notes(), [*(encoder.schema for encoder in self.encoders.values()), schema])
         return schema
 
-    def explain(self, shown: Impression, id: Id) -> explanation.Explanation:
+    def explain(self, shown: Impression, id: Id) -> Explanation:
         """Return the score of a shown item now, and the contribution of each value, the largest first.
 
         Args:
@@ -495,13 +493,10 @@ class Ranker:
         """
         if id not in shown.items:
             raise InvalidInput(f"{id!r:.80} is not among the shown items")
-        item = shown.items.index(id)
-        if shown.values is None:
-            row = row_in_range(self.session.state, shown.query().features[item])
-            return explanation.explanation_of_weights(id, self.weights, row.tolist())
-        values, table = shown.values, from_layers(self.session.state, "table")
-        trust = memory_trust(self.session.learner, self.session.state)
-        return explanation.explain_item(self._encoder(values), table, id, values.rows[item], values, trust)
+        item, weights, values = shown.items.index(id), self._learned_weights(), shown.values
+        if values is None:
+            return weights.explanation(id, shown.query().features[item])
+        return weights.explanation_of_values(self._encoder(values), id, values.rows[item], values)
 
     def _query(self, shown: Impression) -> Query:
         """Return the query of an impression, encoded by the schema of its ranking."""
@@ -534,15 +529,15 @@ class Ranker:
         Raises:
           InvalidInput: If the learner has no weight per feature.
         """
-        if self.schema is not None:
-            requests = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
-            table = from_layers(self.session.state, "table")
-            named = explanation.named_weights(self.adapter.encoder, table, requests)
-            return {name: weight for name, (weight, _) in named.items()}
-        weights = from_layers(self.session.state, "weights", ())
-        if len(weights) != len(self.features) or not self.features:
-            raise InvalidInput("this learner has no weight per feature")
-        return dict(zip(self.features, map(float, weights)))
+        if self.schema is None:
+            return self._learned_weights().by_feature()
+        requests = [(ids, values) for ids, values in self._recent if values.schema == self.schema.version]
+        named = self._learned_weights().by_value(self.adapter.encoder, requests)
+        return {name: weight for name, (weight, _) in named.items()}
+
+    def _learned_weights(self) -> LearnedWeights:
+        learner, state = self.session.learner, self.session.state
+        return LearnedWeights(state, self.session.problem, memory_trust(learner, state))
 
 
 def _distinct(names: Any, argument: str) -> list[Any]:

@@ -1,5 +1,7 @@
 """Explanations: contributions by name add up to the score, and names that share a column say so."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from rankloop.adapter import RawValues
 from rankloop.core.kernels import scores_of
 from rankloop.core.weight_table import WeightTable
 from rankloop.features import Encoder, Schema
-from rankloop.features.explanation import _dense_names, explain_item, named_weights
+from rankloop.features.explanation import LearnedWeights, _dense_names
 
 SCHEMA = Schema(
     {
@@ -31,9 +33,13 @@ def random_table(schema, seed=0):
     return WeightTable.of(n_columns, np.arange(n_columns), values)
 
 
+def weights_in(table, schema=SCHEMA):
+    return LearnedWeights(SimpleNamespace(table=table), schema.problem())
+
+
 def test_contributions_add_up():
     encoder, table = Encoder(SCHEMA), random_table(SCHEMA)
-    explanation = explain_item(encoder, table, "p", ROW, RawValues([ROW], ASKED, 0.0, 1))
+    explanation = weights_in(table).explanation_of_values(encoder, "p", ROW, RawValues([ROW], ASKED, 0.0, 1))
     rows = encoder.rows(["p"], [ROW], ASKED)
     weights = table.at(np.concatenate([rows.columns, SCHEMA.n_hashed + np.arange(SCHEMA.n_dense)]))[:, 0]
     assert explanation.score == pytest.approx(scores_of(rows, weights)[0], abs=1e-12)
@@ -55,7 +61,8 @@ def test_contributions_add_up():
 
 def test_huge_numbers_can_be_told():
     row = {"price": -1.7e308}
-    explanation = explain_item(Encoder(SCHEMA), random_table(SCHEMA), "p", row, RawValues([row], {}, 0.0, 1))
+    weights = weights_in(random_table(SCHEMA))
+    explanation = weights.explanation_of_values(Encoder(SCHEMA), "p", row, RawValues([row], {}, 0.0, 1))
     assert any("price ≈ -" in part.name for part in explanation.contributions)
 
 
@@ -66,11 +73,11 @@ def test_names_that_share_a_column():
     by_column = {}
     for column in encoder.columns("i", row, {}):
         by_column.setdefault(column.column, set()).add(column.name)
-    for part in explain_item(encoder, table, "i", row, RawValues([row], {}, 0.0, 1)).contributions:
+    weights, values = weights_in(table, schema), RawValues([row], {}, 0.0, 1)
+    for part in weights.explanation_of_values(encoder, "i", row, values).contributions:
         column = next(names for names in by_column.values() if part.name in names)
         assert set(part.shares_column_with) == column - {part.name}
-    requests = [(["i"], RawValues([row], {}, 0.0, 1))]
-    for name, (weight, others) in named_weights(encoder, table, requests).items():
+    for name, (weight, others) in weights.by_value(encoder, [(["i"], values)]).items():
         column, names = next((column, names) for column, names in by_column.items() if name in names)
         assert weight == table.at(np.array([column]))[0, 0]
         assert set(others) == names - {name}
@@ -79,7 +86,7 @@ def test_names_that_share_a_column():
 def test_named_weights():
     encoder, table = Encoder(SCHEMA), random_table(SCHEMA)
     requests = [(["p"], RawValues([ROW], ASKED, 0.0, 1)), (["q"], RawValues([{"brand": "z"}], {}, 0.0, 1))]
-    weights = named_weights(encoder, table, requests)
+    weights = weights_in(table).by_value(encoder, requests)
     assert {"brand = x", "brand = z", "price missing", "segment missing × brand = z", "sku = q", "v[0]", "size"} <= set(
         weights
     )

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.adapter import RawValues
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import from_layers
+from rankloop.core.session import row_in_range
 from rankloop.core.types import Features, Floats, Ints, Problem, Rows
-from rankloop.core.weight_table import WeightTable
 from rankloop.features.encoder import Column, Encoder
 
 
@@ -37,85 +38,73 @@ class Explanation(NamedTuple):
         return "\n".join([f"{self.score:+9.4f}  {self.id}", *lines])
 
 
-def explanation_of_weights(id: Any, weights: Mapping[str, float], values: Sequence[float]) -> Explanation:
-    """Explain the score of an item with plain numeric features.
+class LearnedWeights(NamedTuple):
+    """The weights in a state: of features by name or, with a schema, of the values that share its columns."""
 
-    Args:
-      id: The item.
-      weights: The weight of each feature by name.
-      values: The item's features, in the same order.
-    """
-    named = zip(weights.items(), values)
-    return _explanation(id, [Contribution(name, value, weight, value * weight) for (name, weight), value in named])
+    state: Any
+    problem: Problem
+    trust: float = 1.0  # the factor of the weights in the memory half of a table
 
+    def by_feature(self) -> dict[str, float]:
+        """Return the weight of each plain feature, or raise `InvalidInput` if the learner has none."""
+        weights, names = from_layers(self.state, "weights", ()), self.problem.feature_names
+        if not len(weights) or len(weights) != self.problem.n_features:
+            reason = "this learner has no weight per feature, so its scores cannot be explained by contributions"
+            raise InvalidInput(reason)
+        return dict(zip(names or [f"feature_{i}" for i in range(len(weights))], map(float, weights)))
 
-def explain_item(
-    encoder: Encoder, table: WeightTable, id: Any, row: Mapping[str, Any], values: RawValues, trust: float = 1.0
-) -> Explanation:
-    """Explain the score of an item with a schema, which is encoded again from its values.
+    def by_value(
+        self, encoder: Encoder, requests: Iterable[tuple[Sequence[Any], RawValues]]
+    ) -> dict[str, tuple[float, tuple[str, ...]]]:
+        """Return the weight of every name in requests (ids and values), with the names that share its column.
 
-    Args:
-      encoder: Encodes by the schema of the ranking.
-      table: The weights.
-      id: The item.
-      row: Its values by name.
-      values: The context and the time of the request.
-      trust: The factor of the weights in the memory half of the table.
-    """
-    columns = encoder.columns(id, row, values.context, values.at)
-    n_hashed, dense = encoder.schema.n_hashed, encoder.rows([id], [row], values.context, values.at).dense[0]
-    columns += [Column(name, n_hashed + slot, float(dense[slot])) for name, slot in _dense_names(encoder)]
-    weights = _weights_of(table, np.array([column.column for column in columns], np.int64), n_hashed, trust)
-    sharing = _names_by_column(columns)
-    parts = [
-        Contribution(name, value, weight, value * weight, _others(sharing[column], name))
-        for (name, column, value), weight in zip(columns, weights.tolist())
-    ]
-    return _explanation(id, parts)
+        The largest weight is the first.
+        """
+        columns = [Column(name, encoder.schema.n_hashed + slot, 0.0) for name, slot in _dense_names(encoder)]
+        for ids, values in requests:
+            for id, row in zip(ids, values.rows):
+                columns += encoder.columns(id, row, values.context, values.at)
+        sharing, weights = _names_by_column(columns), dict[str, tuple[float, tuple[str, ...]]]()
+        table = from_layers(self.state, "table").at(np.array(list(sharing), np.int64))
+        for names, weight in zip(sharing.values(), table[:, 0].tolist()):
+            weights |= {name: (weight, _others(names, name)) for name in names}
+        return dict(sorted(weights.items(), key=lambda part: (-abs(part[1][0]), part[0])))
 
+    def explanation(self, id: Any, features: Floats) -> Explanation:
+        """Explain the score of an item with plain numeric features."""
+        named = zip(self.by_feature().items(), row_in_range(self.state, features).tolist())
+        return _explanation(id, [Contribution(name, value, weight, value * weight) for (name, weight), value in named])
 
-def _weights_of(table: WeightTable, columns: Ints, n_hashed: int, trust: float) -> Floats:
-    """Return the weights of columns; those in the memory half of the table count `trust` times."""
-    in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
-    weights: Floats = table.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
-    return weights
+    def explanation_of_values(
+        self, encoder: Encoder, id: Any, row: Mapping[str, Any], values: RawValues
+    ) -> Explanation:
+        """Explain the score of an item by its values, which are encoded again with context and time of its request."""
+        columns = encoder.columns(id, row, values.context, values.at)
+        n_hashed, dense = encoder.schema.n_hashed, encoder.rows([id], [row], values.context, values.at).dense[0]
+        columns += [Column(name, n_hashed + slot, float(dense[slot])) for name, slot in _dense_names(encoder)]
+        weights = self._of_columns(np.array([column.column for column in columns], np.int64), n_hashed)
+        sharing = _names_by_column(columns)
+        parts = [
+            Contribution(name, value, weight, value * weight, _others(sharing[column], name))
+            for (name, column, value), weight in zip(columns, weights.tolist())
+        ]
+        return _explanation(id, parts)
 
+    def scores(self, features: Features) -> Floats | None:
+        """Return the weighted sum of each item, or None if the state has no weight per feature."""
+        if isinstance(features, Rows):
+            n_hashed = self.problem.n_hashed
+            columns = np.concatenate([features.columns, n_hashed + np.arange(features.dense.shape[1])])
+            return scores_of(features, self._of_columns(columns, n_hashed))
+        weights = from_layers(self.state, "weights")
+        is_linear = isinstance(weights, np.ndarray) and weights.shape == (features.shape[1],)
+        return scores_of(features, weights) if is_linear else None
 
-def linear_scores(state: Any, features: Features, problem: Problem, trust: float = 1.0) -> Floats | None:
-    """Return the weighted sum of each item, or None if the state has no weight per feature.
-
-    Args:
-      state: Of a learner.
-      features: Of the items.
-      problem: The problem of the learner.
-      trust: The factor of the weights in the memory half of the table.
-    """
-    if isinstance(features, Rows):
-        columns = np.concatenate([features.columns, problem.n_hashed + np.arange(features.dense.shape[1])])
-        return scores_of(features, _weights_of(from_layers(state, "table"), columns, problem.n_hashed, trust))
-    weights = from_layers(state, "weights")
-    is_linear = isinstance(weights, np.ndarray) and weights.shape == (features.shape[1],)
-    return scores_of(features, weights) if is_linear else None
-
-
-def named_weights(
-    encoder: Encoder, table: WeightTable, requests: Iterable[tuple[Sequence[Any], RawValues]]
-) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """Return the weight of every name in some requests, the largest first, with the names that share its column.
-
-    Args:
-      encoder: Encodes by the schema of the requests.
-      table: The weights.
-      requests: Item ids and their values.
-    """
-    columns = [Column(name, encoder.schema.n_hashed + slot, 0.0) for name, slot in _dense_names(encoder)]
-    for ids, values in requests:
-        for id, row in zip(ids, values.rows):
-            columns += encoder.columns(id, row, values.context, values.at)
-    sharing, weights = _names_by_column(columns), dict[str, tuple[float, tuple[str, ...]]]()
-    for names, weight in zip(sharing.values(), table.at(np.array(list(sharing), np.int64))[:, 0].tolist()):
-        weights |= {name: (weight, _others(names, name)) for name in names}
-    return dict(sorted(weights.items(), key=lambda part: (-abs(part[1][0]), part[0])))
+    def _of_columns(self, columns: Ints, n_hashed: int) -> Floats:
+        """Return the weights of columns; those in the memory half of the table count `trust` times."""
+        in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
+        weights: Floats = from_layers(self.state, "table").at(columns)[:, 0] * np.where(in_memory, self.trust, 1.0)
+        return weights
 
 
 def _dense_names(encoder: Encoder) -> list[tuple[str, int]]:

@@ -9,10 +9,9 @@ import numpy as np
 from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
-from rankloop.core.session import row_in_range
 from rankloop.core.types import Ints, Query
 from rankloop.features.encoder import Encoder
-from rankloop.features.explanation import Explanation, explain_item, explanation_of_weights, named_weights
+from rankloop.features.explanation import LearnedWeights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import Counters
@@ -61,14 +60,14 @@ class StateView(NamedTuple):
 
     def weights(self, max_weights: int = MAX_WEIGHTS) -> dict[str, float]:
         """Return the largest weights by feature name; empty if the learner is not linear in the features."""
-        return dict(sorted(self._all_weights().items(), key=lambda part: -abs(part[1]))[:max_weights])
-
-    def _all_weights(self) -> dict[str, float]:
-        weights, problem = from_layers(self.state, "weights", ()), self.config.problem
-        if len(weights) != problem.n_features:
+        try:
+            weights = self._learned_weights().by_feature()
+        except InvalidInput:
             return {}
-        names = problem.feature_names or [f"feature_{i}" for i in range(problem.n_features)]
-        return dict(zip(names, map(float, weights)))
+        return dict(sorted(weights.items(), key=lambda part: -abs(part[1]))[:max_weights])
+
+    def _learned_weights(self) -> LearnedWeights:
+        return LearnedWeights(self.state, self.config.problem, memory_trust(self.config.learner, self.state))
 
     # The methods below run on threads, so they build encoders of their own: the event loop uses those of the ranker.
 
@@ -77,7 +76,12 @@ class StateView(NamedTuple):
         item = next((i for i, other in enumerate(ranked.ids) if str(other) == id), None)
         if item is None:
             raise NotFound(f"{id!r:.80} is not among the items of this impression")
-        explanation = self._explained(ranked, item)
+        weights = self._learned_weights()
+        if ranked.schema:
+            values, encoder = self.config.logged_values(ranked), Encoder(self.config.encoders[ranked.schema].schema)
+            explanation = weights.explanation_of_values(encoder, ranked.ids[item], values.rows[item], values)
+        else:
+            explanation = weights.explanation(ranked.ids[item], ranked.all_features[item])
         return {
             "impression": ranked.impression,
             "id": explanation.id,
@@ -93,7 +97,7 @@ class StateView(NamedTuple):
         if schema is None:
             return {"weights": [{"name": name, "weight": weight} for name, weight in self.weights().items()]}
         items = [self._top_items(ranked) for ranked in recent if ranked.schema == schema.version]
-        named = named_weights(Encoder(schema), from_layers(self.state, "table"), items)
+        named = self._learned_weights().by_value(Encoder(schema), items)
         if not items:  # the weights of hashed columns by their numbers: only impressions tell which names they have
             columns, values = from_layers(self.state, "table").used()
             weights = [(float(row[0]), int(each)) for each, row in zip(columns, values) if each < schema.n_hashed]
@@ -133,20 +137,6 @@ class StateView(NamedTuple):
         values = self.config.logged_values(ranked)
         top = ranked.order[: self.config.problem.shown or MAX_ITEMS_NAMED][:MAX_ITEMS_NAMED]
         return [ranked.ids[i] for i in top], values._replace(rows=[values.rows[i] for i in top])
-
-    def _explained(self, ranked: Ranked, item: int) -> Explanation:
-        config, state, id = self.config, self.state, ranked.ids[item]
-        if ranked.schema:
-            values = config.logged_values(ranked)
-            encoder = Encoder(config.encoders[ranked.schema].schema)
-            table, trust = from_layers(state, "table"), memory_trust(config.learner, state)
-            return explain_item(encoder, table, id, values.rows[item], values, trust)
-        weights = self._all_weights()
-        if not weights:
-            reason = "this learner has no weight per feature, so its scores cannot be explained by contributions"
-            raise InvalidInput(reason)
-        row = row_in_range(state, ranked.all_features[item])
-        return explanation_of_weights(id, weights, row.tolist())
 
 
 def clicks_of(counters: Counters) -> dict[str, float | None]:
