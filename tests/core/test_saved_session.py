@@ -1,6 +1,7 @@
 """Tests of saving and loading sessions."""
 
 import json
+import tracemalloc
 import warnings
 import zipfile
 from typing import NamedTuple
@@ -30,6 +31,41 @@ def learned(spec, rounds, session=None):
         shown.append(decision.ranking.tolist())
         session.learn(query, decision, Relevances(decision.ranking, grades[decision.ranking]))
     return session, shown
+
+
+@pytest.mark.parametrize("size", ["n_features", "n_items", "n_context"])
+@pytest.mark.parametrize("kind", ["online_gradient", "given_order", "linear_thompson", "auc_policy"])
+def test_a_small_file_with_huge_sizes_is_refused_without_their_memory(kind, size, tmp_path):
+    learner, path = build(kind), tmp_path / "huge.rankloop"
+    fixed_items = {"n_items": 4, "n_context": 2} if kind == "auc_policy" else {}
+    save(Session(learner, Problem(n_features=2, **fixed_items)), path)
+    rewritten(path, lambda header: header["problem"].update({size: 200_000_000}))
+    tracemalloc.start()
+    with pytest.raises(InvalidInput, match=r"huge\.rankloop: .* larger sizes than its arrays"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
+
+
+def test_a_small_file_with_a_huge_setting_is_refused(tmp_path):
+    path = tmp_path / "huge.rankloop"
+    save(Session(build("kernel_perceptron"), PROBLEM), path)
+    rewritten(path, lambda header: header["learner"].update(budget=10**8))
+    with pytest.raises(InvalidInput, match="larger sizes than its arrays"):
+        load(path)
+
+
+def test_a_file_with_too_many_hashed_columns_is_refused(tmp_path):
+    path = tmp_path / "huge.rankloop"
+    save(Session(build("given_order"), Problem(n_features=16, n_hashed=16)), path)
+    rewritten(path, lambda header: header["problem"].update(n_features=2**27, n_hashed=2**27))
+    with pytest.raises(InvalidInput, match="134217728 hashed columns, the limit is 67108864"):
+        load(path)
+
+
+def test_a_learner_without_weights_has_any_usual_number_of_features(tmp_path):
+    save(Session(build("given_order"), Problem(n_features=300_000)), tmp_path / "wide.rankloop")
+    assert load(tmp_path / "wide.rankloop").problem.n_features == 300_000
 
 
 @pytest.mark.parametrize(

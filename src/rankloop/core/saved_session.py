@@ -18,12 +18,14 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
-from rankloop.core.types import Problem
+from rankloop.core.state_size import starts_within
+from rankloop.core.types import MAX_HASHED, Problem
 from rankloop.core.weight_table import WeightTable
 
 FORMAT_VERSION = 1
 HEADER_NAME = "session.json"
 MAX_COUNT = 2**53  # larger than any real count of rounds, clicks or items
+MAX_UNSAVED_SIZE = 2**20  # features or items of a problem, for a file without an array of that size
 READ_ERRORS = (  # that a damaged file can raise
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
@@ -98,12 +100,16 @@ def loads(content: bytes) -> Session:
     return loads_with_notes(content)[0]
 
 
-def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Session, dict[str, Any]]:
+def loads_with_notes(
+    content: bytes, where: str = "this content", max_header: float = math.inf, max_hashed: int = MAX_HASHED
+) -> tuple[Session, dict[str, Any]]:
     """Return the session and the notes of the contents of a saved file.
 
     Args:
       content: The contents.
       where: Their name, for error messages.
+      max_header: The limit of the header, in bytes.
+      max_hashed: The limit of hashed columns.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -112,8 +118,11 @@ def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Sessi
                 raise InvalidInput("its parts are compressed or encrypted")
             if sum(part.file_size for part in parts) > len(content):
                 raise InvalidInput("its parts are larger than the file itself")
+            if archive.getinfo(HEADER_NAME).file_size > max_header:
+                raise InvalidInput(f"its header is larger than {max_header} bytes")
             header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
+            _check_sizes(header["learner"], Problem(**header["problem"]), len(content), max_hashed)
             return _restore_session(header, archive), dict(header["notes"])
     except UnknownKind as error:
         raise InvalidInput(f"{where}: {error}; import the module that registers it first") from None
@@ -141,6 +150,15 @@ def _check_header(header: Any, where: str) -> None:
     if header["cpu"] != processor():
         message = f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: last digits may differ"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def _check_sizes(learner: Any, problem: Problem, n_bytes: int, max_hashed: int) -> None:
+    """Raise if a learner starts with larger arrays than its file has: all of them are in the file."""
+    if problem.n_hashed > max_hashed:
+        raise InvalidInput(f"its weight table has {problem.n_hashed} hashed columns, the limit is {max_hashed}")
+    size = max(problem.n_dense, problem.n_items or 0, problem.n_context)
+    if size > max(n_bytes, MAX_UNSAVED_SIZE) or not starts_within(learner, problem, n_bytes):
+        raise InvalidInput("its learner or its problem has larger sizes than its arrays")
 
 
 def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:

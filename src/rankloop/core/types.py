@@ -13,6 +13,8 @@ Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 Ints = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 Bools = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 R = TypeVar("R")
+MAX_HASHED_BITS = 26
+MAX_HASHED = 2**MAX_HASHED_BITS  # hashed columns of a problem: their weight table takes 1 GiB
 
 
 class Problem(NamedTuple):

@@ -10,12 +10,12 @@ from typing import Any
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
 from rankloop.core.registry.specs import nearest, toml_value
-from rankloop.core.types import Problem
+from rankloop.core.types import MAX_HASHED_BITS, Problem
 from rankloop.features.hashed_columns import MAX_CROSS_FIELDS, NAME_SEPARATOR
 from rankloop.features.kinds import UNPAIRED_SURROGATE, short_text
 
 DEFAULT_BITS = 20
-MIN_BITS, MAX_BITS = 4, 26
+MIN_BITS, MAX_BITS = 4, MAX_HASHED_BITS
 MAX_FIELDS, MAX_CROSSES, MAX_NAME = 10_000, 1_000, 128
 MAX_DENSE = 100_000  # numbers of an item, in vectors and on declared scales
 INVALID_IN_NAME = re.compile(rf"[*{NAME_SEPARATOR}]|{UNPAIRED_SURROGATE.pattern}")  # in a name

@@ -12,10 +12,10 @@ from rankloop import Ranker, Session, build
 from rankloop.client import Client, Refused
 from rankloop.core.errors import Rejected
 from rankloop.core.saved_session import dumps, save
+from rankloop.core.state_size import size_of
 from rankloop.core.types import Problem
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig, config_of
-from rankloop.service.domain.state_size import size_of
 from rankloop.service.request_bodies import BaseBody, CreateBody, ProblemBody, SchemaBody
 from tests.service.cases import Location, report, running
 from tests.service.shop import NAMED, SCHEMA, products, visit

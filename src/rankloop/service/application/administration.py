@@ -13,6 +13,7 @@ import msgspec
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
+from rankloop.core.state_size import starts_within
 from rankloop.rules import Rules
 from rankloop.service import records, request_bodies
 from rankloop.service.application.event_removal import Amendment, Changes, Removal, Selection, retract_clicks
@@ -23,7 +24,6 @@ from rankloop.service.domain.base_score import check_booster_file
 from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.rollback import StateList
-from rankloop.service.domain.state_size import check_file_fits, check_fits
 from rankloop.service.domain.trainer import Trainer, logged_query
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import Written, entry_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rankloop.service.application.directory import Directory
     from rankloop.service.application.node import Node
 
+COLUMN_BYTES = 16  # of a hashed column in a weight table
 MAX_TRIES = 10  # of a change that others make at the same moment
 MAX_WAIT_SECONDS = 60.0  # until a change is served, if it is learned here
 MAX_PUBLISHED_SECONDS = 5.0  # for which a response waits until another process has learned a change
@@ -88,8 +89,8 @@ class Administration:
 
         `settings` are fields of `CreateBody` that do not follow from the file.
         """
-        await asyncio.to_thread(check_file_fits, content, self.node.settings.max_state, self.node.settings.max_body)
-        session, notes = await asyncio.to_thread(loads_with_notes, content)
+        max_header, max_hashed = self.node.settings.max_body, self.node.settings.max_state // COLUMN_BYTES
+        session, notes = await asyncio.to_thread(loads_with_notes, content, "the file", max_header, max_hashed)
         body = configuration.body_of_file(session, notes, settings or {})
         return await self.create(name, body, content, "a file")
 
@@ -436,8 +437,14 @@ class Administration:
             await asyncio.sleep(PUBLISHED_CHECK_SECONDS)
 
     async def _check_size(self, config: configuration.RankerConfig) -> None:
-        """Raise if a state is too large; on a thread, since a learner may take long to initialise."""
-        await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.node.settings.max_state)
+        """Refuse a learner that would start with too large a state; on a thread, since that may take long."""
+        problem, max_bytes = config.problem, self.node.settings.max_state
+        if problem.n_hashed and (size := COLUMN_BYTES * problem.n_features) > max_bytes:
+            advice = "use fewer bits, or start the service with a larger --limit state"
+            reason = f"such a table takes {size} bytes, the limit is {max_bytes}: {advice}"
+            raise Rejected("problem.schema.bits", reason)
+        if not await asyncio.to_thread(starts_within, config.body.learner, problem, max_bytes):
+            raise Rejected("learner", f"would start with more than {max_bytes} bytes, the limit of a state")
 
     async def delete(self, entity: str) -> None:
         """Delete a ranker or an experiment with its events and snapshots; its name may be used again."""

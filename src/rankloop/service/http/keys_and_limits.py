@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+from collections.abc import Mapping
 from hashlib import sha256
 from random import getrandbits
 from types import SimpleNamespace
@@ -166,7 +167,7 @@ class AccessMiddleware:
         """Refuse a call that is not allowed; its scope gets `grant`, and the reason as `refusal`."""
         if not self._needs_key:
             self._check_host(scope, headers)
-        grant, key, keyring = None, _key(headers) if self._needs_key else "", self.settings.keyring
+        grant, key, keyring = None, key_of(headers) if self._needs_key else "", self.settings.keyring
         if key:
             if time.monotonic() >= keyring.check_at:
                 keyring.refresh()
@@ -296,7 +297,8 @@ def check_reach(scope: Scope, *names: str | None) -> None:
         raise Forbidden(f"this key is for the names {', '.join(grant.rankers)} only")
 
 
-def _key(headers: dict[bytes, bytes]) -> str:
+def key_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return the API key of a call; empty if it has none."""
     bearer = headers.get(b"authorization", b"").decode("latin-1")
     if bearer.lower().startswith("bearer "):
         return bearer[7:].strip()

@@ -79,6 +79,21 @@ def test_a_call_past_fastapi_is_answered_like_any_other(tmp_path: Path, keys: st
             assert headers["content-type"] == "application/problem+json"
 
 
+def test_an_idempotency_key_belongs_to_the_api_key_that_sends_it(tmp_path: Path) -> None:
+    body = {"items": items(4), "query_id": "boats"}
+    with running(Location(tmp_path), keys=keys_from(KEYS)) as client:
+        client.put("/rankers/shop", json=SHOP, headers=ADMIN).raise_for_status()
+
+        def impression(**headers: str) -> str:
+            sent = client.post("/rankers/shop/rank", json=body, headers={"Idempotency-Key": "order 7"} | headers)
+            return str(sent.raise_for_status().json()["impression"])
+
+        first = impression(Authorization="Bearer ranking-key")
+        assert impression(Authorization="bearer ranking-key") == first
+        assert impression(**{"X-API-Key": "ranking-key"}) == first
+        assert impression(**ADMIN) != first
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with running(Location(tmp_path_factory.mktemp("ranking"))) as client:

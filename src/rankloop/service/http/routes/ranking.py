@@ -11,6 +11,7 @@ from rankloop.core.errors import RankloopError
 from rankloop.service import request_bodies as bodies
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import Endpoints, decode
+from rankloop.service.http.keys_and_limits import key_of
 from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.request_bodies import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
@@ -69,6 +70,8 @@ def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment:
     runtime = (node.directory.experiments if experiment else node.directory.rankers).get(name)
     rank = partial(node.ranking.rank, experiment=True) if experiment else node.ranking.rank
     key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
+    if key:  # callers with other API keys who choose the same one, or guess it, get impressions of their own
+        key = f"{key_of(headers)}\n{key}"
     try:
         return rank(name, _decode_ranking(content), key)
     except msgspec.DecodeError as error:
