@@ -18,13 +18,13 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
-from rankloop.core.state_size import starts_within
 from rankloop.core.types import MAX_HASHED, Problem
 from rankloop.core.weight_table import WeightTable
 
 FORMAT_VERSION = 1
 HEADER_NAME = "session.json"
 MAX_COUNT = 2**53  # larger than any real count of rounds, clicks or items
+SMALL_SIZE = 64  # with which a learner is built first, to see how much memory it starts with
 MAX_UNSAVED_SIZE = 2**20  # features or items of a problem, for a file without an array of that size
 READ_ERRORS = (  # that a damaged file can raise
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
@@ -179,6 +179,51 @@ def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Sessio
         raise ValueError("invalid generator state")  # some versions of NumPy accept it
     session.restore(state, generator, header["learned"], header["refused"])
     return session
+
+
+def starts_within(learner: Any, problem: Problem, max_bytes: int) -> bool:
+    """Return True if the arrays that a learner starts with take at most `max_bytes`; a weight table does not count.
+
+    It is built with small sizes first, then with sizes twice as large, and so on. So a state that grows with the
+    product of three sizes is refused before it takes more than eight times what is allowed.
+
+    Args:
+      learner: The spec of the learner.
+      problem: The problem that it starts with.
+      max_bytes: The limit.
+    """
+    spec, largest = {"learner": learner, "problem": problem._replace(feature_names=())._asdict()}, SMALL_SIZE
+    while True:
+        smaller = _capped(spec, largest)
+        if _initial_bytes(**smaller) > max_bytes:
+            return False
+        if smaller == spec:
+            return True
+        largest *= 2
+
+
+def size_of(state: Any) -> float:
+    """Return the bytes of the arrays in a state."""
+    if isinstance(state, np.ndarray):
+        return float(state.nbytes)
+    return sum(map(size_of, state)) if isinstance(state, tuple) else 0.0
+
+
+def _initial_bytes(learner: Any, problem: dict[str, Any]) -> float:
+    """Return the bytes that a learner starts with; 0 if it cannot be built with such sizes."""
+    try:
+        return size_of(build(learner, "learner").init(Problem(**problem)))
+    except MemoryError:
+        return float("inf")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return 0.0
+
+
+def _capped(spec: Any, largest: int) -> Any:
+    """Return a spec in which no integer is larger."""
+    if isinstance(spec, dict):
+        return {name: _capped(part, largest) for name, part in spec.items()}
+    return min(spec, largest) if type(spec) is int else spec
 
 
 def _outline(value: Any, arrays: list[Any]) -> Any:

@@ -11,8 +11,7 @@ import pytest
 from rankloop import Ranker, Session, build
 from rankloop.client import Client, Refused
 from rankloop.core.errors import Rejected
-from rankloop.core.saved_session import dumps, save
-from rankloop.core.state_size import size_of
+from rankloop.core.saved_session import dumps, save, size_of
 from rankloop.core.types import Problem
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig, config_of

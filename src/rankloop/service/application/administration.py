@@ -12,8 +12,7 @@ import msgspec
 
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
-from rankloop.core.saved_session import dumps, loads, loads_with_notes
-from rankloop.core.state_size import starts_within
+from rankloop.core.saved_session import dumps, loads, loads_with_notes, starts_within
 from rankloop.rules import Rules
 from rankloop.service import records, request_bodies
 from rankloop.service.application.event_removal import Amendment, Changes, Removal, Selection, retract_clicks

@@ -19,8 +19,7 @@ import pytest
 from rankloop import Session, build
 from rankloop.cli import main
 from rankloop.client import Client
-from rankloop.core.saved_session import HEADER_NAME, dumps, save
-from rankloop.core.state_size import size_of, starts_within
+from rankloop.core.saved_session import HEADER_NAME, dumps, save, size_of, starts_within
 from rankloop.core.types import Problem
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.http import workers
