@@ -101,14 +101,13 @@ def loads(content: bytes) -> Session:
 
 
 def loads_with_notes(
-    content: bytes, where: str = "this content", max_header: float = math.inf, max_hashed: int = MAX_HASHED
+    content: bytes, where: str = "this content", max_hashed: int = MAX_HASHED
 ) -> tuple[Session, dict[str, Any]]:
     """Return the session and the notes of the contents of a saved file.
 
     Args:
       content: The contents.
       where: Their name, for error messages.
-      max_header: The limit of the header, in bytes.
       max_hashed: The limit of hashed columns.
     """
     try:
@@ -118,8 +117,6 @@ def loads_with_notes(
                 raise InvalidInput("its parts are compressed or encrypted")
             if sum(part.file_size for part in parts) > len(content):
                 raise InvalidInput("its parts are larger than the file itself")
-            if archive.getinfo(HEADER_NAME).file_size > max_header:
-                raise InvalidInput(f"its header is larger than {max_header} bytes")
             header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
             _check_sizes(header["learner"], Problem(**header["problem"]), len(content), max_hashed)

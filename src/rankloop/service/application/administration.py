@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import msgspec
 
 from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
-from rankloop.core.saved_session import dumps, loads, loads_with_notes, starts_within
+from rankloop.core.saved_session import HEADER_NAME, READ_ERRORS, dumps, loads, loads_with_notes, starts_within
 from rankloop.rules import Rules
 from rankloop.service import records, request_bodies
 from rankloop.service.application.event_removal import Amendment, Changes, Removal, Selection, retract_clicks
@@ -24,7 +26,7 @@ from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.rollback import StateList
 from rankloop.service.domain.trainer import Trainer, logged_query
-from rankloop.service.errors import Unavailable
+from rankloop.service.errors import TooLarge, Unavailable
 from rankloop.service.log.writer import Written, entry_of
 
 if TYPE_CHECKING:
@@ -88,8 +90,9 @@ class Administration:
 
         `settings` are fields of `CreateBody` that do not follow from the file.
         """
-        max_header, max_hashed = self.node.settings.max_body, self.node.settings.max_state // COLUMN_BYTES
-        session, notes = await asyncio.to_thread(loads_with_notes, content, "the file", max_header, max_hashed)
+        _check_header(content, self.node.settings.max_body)
+        max_hashed = self.node.settings.max_state // COLUMN_BYTES
+        session, notes = await asyncio.to_thread(loads_with_notes, content, "the file", max_hashed)
         body = configuration.body_of_file(session, notes, settings or {})
         return await self.create(name, body, content, "a file")
 
@@ -470,3 +473,11 @@ class Administration:
         """Complete deletions that an earlier process may not have finished."""
         for record in await asyncio.to_thread(self.node.store.deletions):
             await self._erase_later(record.entity, record.seq + 1)
+
+
+def _check_header(content: bytes, max_bytes: int) -> None:
+    """Refuse a saved file with a large header, since decoding it would block other requests."""
+    with suppress(*READ_ERRORS), ZipFile(BytesIO(content)) as archive:  # of a damaged one; loading it reports them
+        size = archive.getinfo(HEADER_NAME).file_size
+        if max_bytes < size <= len(content):
+            raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_bytes}")
