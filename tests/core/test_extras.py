@@ -1,10 +1,16 @@
 """Optional dependencies that are absent are named with the command that installs them."""
 
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from rankloop.core.extras import EXTRA_BY_PACKAGE, MissingExtra, import_extra
+from tools.release import COMPILED, STEPS, extras_of_users
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_an_installed_module_is_imported() -> None:
@@ -21,3 +27,18 @@ def test_a_missing_package_names_its_extra(package: str, monkeypatch: pytest.Mon
 def test_a_missing_package_without_an_extra_is_named() -> None:
     with pytest.raises(MissingExtra, match="pip install no_such_package"):
         import_extra("no_such_package.part")
+
+
+@pytest.mark.parametrize(("python", "left_out"), [("3.11", set()), ("3.13", set()), ("3.14", COMPILED)])
+def test_all_brings_every_extra_that_has_a_wheel(python: str, left_out: set[str]) -> None:
+    extras = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    parts = [Requirement(text) for text in extras["all"]]
+    brought = {
+        extra
+        for part in parts
+        if part.marker is None or part.marker.evaluate({"python_version": python})
+        for extra in part.extras
+    }
+    assert brought == set(extras_of_users()) - {"all"} - left_out
+    assert STEPS.keys() - {""} == set(extras_of_users()) - {"all"}
+    assert set(EXTRA_BY_PACKAGE.values()) <= brought | left_out
