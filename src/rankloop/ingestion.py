@@ -62,11 +62,9 @@ def ingest(
     if lists.item is None:
         raise InvalidInput(f"{lists.name} has no column of items: name it with --column item=NAME")
     pages, by_schema, keys = lists.lists(schema), bool(spec.get("schema")), Counter[str]()
-    outcomes_by_page = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
+    page_outcomes = lists.outcomes_by_page(spec["spec"].get("outcomes", {}))
     verdicts, n_clicks = Counter[bool](), 0
-    for number, (shown, session, user, outcomes) in enumerate(
-        zip(pages, lists.session, lists.user, outcomes_by_page), 1
-    ):
+    for number, (shown, session, user, outcomes) in enumerate(zip(pages, lists.session, lists.user, page_outcomes), 1):
         # Equal pages are numbered, so that each has an idempotency key of its own.
         clicks = shown.clicked.tolist()
         content = [ranker, session or "", shown.query_id, shown.ids, shown.rows, shown.context, clicks]
@@ -93,9 +91,7 @@ def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
             return Schema(fields, schema.context, schema.crosses, schema.bits)
         return schema
     if not problem.get("feature_names"):
-        raise InvalidInput(
-            f"the ranker {ranker!r} has no feature names, so columns cannot be assigned: create it with feature_names"
-        )
+        raise InvalidInput(f"the ranker {ranker!r} has no feature names, so no column fits: create it with them")
     return Schema(dict.fromkeys(problem["feature_names"], "number"))
 
 

@@ -5,17 +5,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from rankloop.click_models.base import (
-    MIN_PROBABILITY,
-    ClickModel,
-    ClickParameters,
-    ClickRows,
-    Evidence,
-    ModelName,
-    Prior,
-    clipped,
-    rows_of,
-)
+from rankloop.click_models import base
+from rankloop.click_models.base import ClickModel, ClickParameters, ClickRows, Evidence, ModelName, Prior, clipped
 from rankloop.click_models.examination import Examination, estimate_examination
 from rankloop.click_models.reading import Reading, distances_to_last_clicks
 from rankloop.core.kernels import kernel
@@ -83,7 +74,7 @@ class PositionBasedModel(UserBrowsingModel):
     def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
         """Return the shared curve."""
         curve = (examination or estimate_examination(log)).curve
-        return np.clip(curve, MIN_PROBABILITY, 1.0)[:, None]
+        return np.clip(curve, base.MIN_PROBABILITY, 1.0)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,7 +131,7 @@ class DependentClickModel(CascadeModel):
     def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:
         finals = np.bincount(log.position[_last_clicks(log)], minlength=log.n_positions)
         clicks = np.bincount(log.position, log.clicked, log.n_positions)
-        stop = np.clip((finals + 0.5) / (clicks + 1.0), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+        stop = np.clip((finals + 0.5) / (clicks + 1.0), base.MIN_PROBABILITY, 1.0 - base.MIN_PROBABILITY)
         return replace(super()._fit(log, prior, table), stop=stop)
 
 
@@ -236,7 +227,7 @@ class DbnModel(ClickModel):
         start = cls(attraction=clipped(prior.mean), satisfaction=half, persistence=0.9)
         first = start._maximised(log, prior, Prior(half, 1.0))
         sums = np.zeros((4, log.n_pairs))
-        _expect(first.parameters, rows_of(log), sums)
+        _expect(first.parameters, base.rows_of(log), sums)
         belief = Prior.estimated(sums[3], sums[2])
         start = cls(attraction=first.attraction, satisfaction=clipped(belief.mean), persistence=first.persistence)
         return start._maximised(log, prior, belief)
@@ -246,7 +237,7 @@ class DbnModel(ClickModel):
         now, objectives = self.parameters, list[float]()
         while True:
             sums = np.zeros((4, log.n_pairs))
-            total, could, did = _expect(now, rows_of(log), sums)
+            total, could, did = _expect(now, base.rows_of(log), sums)
             objectives.append(total + prior.log_density(now.attraction) + belief.log_density(now.satisfaction))
             if not _goes_on(objectives, log):
                 break

@@ -121,10 +121,7 @@ def _folds_of_list(address: str, files: Files) -> list[FoldFiles]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         example = '{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}'
         raise InvalidInput(f"{address}/{FOLDS_FILE} should hold {example}: {error}") from None
-    return [
-        FoldFiles(name, *(_find_parts(address, files, parts) for parts in roles_of_fold))
-        for name, roles_of_fold in roles.items()
-    ]
+    return [FoldFiles(name, *(_find_parts(address, files, part) for part in fold)) for name, fold in roles.items()]
 
 
 def _find_parts(address: str, files: Files, names: Sequence[str]) -> tuple[PartSource, ...]:

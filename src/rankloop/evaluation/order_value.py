@@ -12,15 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.click_models import reading as readings
 from rankloop.click_models.conditional_fit import inverse_of, sums_by_cluster
 from rankloop.click_models.examination import matrix_root
-from rankloop.click_models.reading import (
-    Reading,
-    appeal_of,
-    appeal_of_last_click,
-    group_of_distance,
-    groups_of_last_clicks,
-)
+from rankloop.click_models.reading import Reading, appeal_of_last_click, group_of_distance, groups_of_last_clicks
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.list_pages import NOT_SHOWN, PageTable
@@ -330,7 +325,7 @@ class OrderJudge:
             examined = np.bincount(rows, np.exp(logs), len(table.page)) / len(slots)
             return examined, np.zeros(worth.shape)
         reading = np.exp(parameters[:k, None] + parameters[k + group_of_distance(np.arange(k + 1))])
-        factor = np.exp(parameters[-1] * appeal_of(attraction, table.clicked))
+        factor = np.exp(parameters[-1] * readings.appeal_of(attraction, table.clicked))
         return _walk_pages(slots, reading, attraction, worth, factor)
 
     def _robust(self, slots: Ints, parameters: Floats, a: Floats, row_weights: Floats) -> tuple[Floats, Floats]:

@@ -84,9 +84,7 @@ class Encoder:
                     "shorten its texts and lists, or those that are crossed with it"
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
-                raise InvalidInput(
-                    f"the items fill {counts.sum()} columns, more than {MAX_ALL_ENTRIES}: rank fewer at once"
-                )
+                raise InvalidInput(f"the items fill {counts.sum()} columns, more than {MAX_ALL_ENTRIES}: rank fewer")
             starts, positions, values, columns = hashed_columns.encode(tokens, item_slots, self._plan, counts)
             return Rows(starts, positions, values, columns, self._store.dense[item_slots])
 

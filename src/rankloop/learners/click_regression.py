@@ -163,10 +163,8 @@ class ClickRegression(PairSwapper):
         arguments = (query.features, state.weights, state.offsets, state.squares, page, clicked)
         intercept = state.intercept
         if self.examination:
-            intercept_and_rates = (intercept, self.learning_rate, self.order_weight)
-            weights, offsets, squares, intercept = _updated_by_examination(
-                *arguments, self._log_examination, intercept_and_rates
-            )
+            scalars = (intercept, self.learning_rate, self.order_weight)
+            weights, offsets, squares, intercept = _updated_by_examination(*arguments, self._log_examination, scalars)
         else:
             weights, offsets, squares = _updated(*arguments, self.learning_rate)
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)

@@ -7,17 +7,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core import learner as base
 from rankloop.core.checks import FiniteNumbers, NotNegative, check_between
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of, seen_count
-from rankloop.core.learner import (
-    GreedyLearner,
-    LinearLearner,
-    SparseLearner,
-    best_ranking,
-    clicks_by_item,
-    require_finite,
-    shown_or_all,
-)
+from rankloop.core.learner import LinearLearner, SparseLearner, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import cholesky
@@ -126,7 +119,7 @@ class LinearThompson(NormalBelief):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
-        return Decision(best_ranking(query.features, weights), float("nan"), ())
+        return Decision(base.best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2
@@ -215,7 +208,7 @@ class DiagonalThompson(DiagonalBelief):
 
     def rank(self, state: DiagonalState, query: Query, rng: Generator) -> Decision[tuple[()]]:
         weights = state.weights + normals(rng, len(state.weights)) / np.sqrt(self.prior**-2 + state.evidence)
-        return Decision(best_ranking(query.features, weights), float("nan"), ())
+        return Decision(base.best_ranking(query.features, weights), float("nan"), ())
 
 
 @kernel
@@ -234,7 +227,7 @@ def _optimistic_ranking(features: Features, weights: Floats, evidence: Floats, p
 
 
 @register("diagonal_ucb")
-class DiagonalUCB(GreedyLearner, DiagonalBelief):
+class DiagonalUCB(base.GreedyLearner, DiagonalBelief):
     """Rank by w · x + `width` · √(Σ_j x_j² / q_j), which favours items that were rarely shown.
 
     Weights w and precisions q are learned as by `diagonal_thompson`. Use it with `hashed` columns where a ranking must

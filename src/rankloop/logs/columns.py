@@ -2,7 +2,9 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,67 +13,36 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 
-
-def _identifiers(*things: str) -> tuple[str, ...]:
-    """Return the usual names of what identifies a thing, such as product_code for a product."""
-    endings = ("token", "hash", "uuid", "guid", "code", "number", "no", "nr", "key", "ref", "sku")
-    return tuple(f"{thing}_{ending}" for thing in things for ending in endings)
+COLUMN_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-# Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
-CLICK_NAMES = ("reward", "click", "clicked", "clicks", "is_click", "click_bool")
-POSITION_NAMES = ("position", "place", "slot")
-AD_NAMES = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
-SEARCH_TEXTS = ("search_phrase", "search_keyword", "search_text", "searchterm", "keyword", "keywords", "query_text")
-QUERY_NAMES = ("query", "query_id", "qid", "user_query", "search_query", "search_term", *SEARCH_TEXTS)
-SESSION_NAMES = ("session", "session_id", "visit", "visit_id", "sid", *_identifiers("session", "visit"))
-USERS = ("user", "visitor", "customer", "client", "shopper", "member", "account")
-USER_NAMES = ("user", "visitor", *(f"{user}_id" for user in USERS), *_identifiers(*USERS))  # no features of an item
-LIST_NAMES = ("impression", "list", "impression_id", "list_id", "search_id", "srch_id", "request", "request_id", "serp")
-MORE_LISTS = ("serp_id", "page", "page_id", "pageview", "pageview_id", *_identifiers("search", "request", "list"))
-ITEM_NAMES = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
-PUBLIC_ITEM_NAMES = ("prop_id", "hotel_id", "news_id", "movie_id", "video_id", "listing_id")  # of public logs
-SHOP_ITEM_NAMES = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id")
-ITEM_IDENTIFIERS = _identifiers("product", "item", "article", "document")
-MORE_ITEM_NAMES = (*SHOP_ITEM_NAMES, *ITEM_IDENTIFIERS, *PUBLIC_ITEM_NAMES, "url", "id")
-PROPENSITY_NAMES = ("propensity", "propensity_score", "pscore", "probability", "prob")
-CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
-CHOICE_GUESSES = {  # in a log of single choices
-    "action": AD_NAMES,
-    "reward": CLICK_NAMES,
-    "propensity": PROPENSITY_NAMES,
-    "target": ("target", "target_probability", "evaluation_probability"),
-    "position": POSITION_NAMES,
-}
-# In a log of lists. The last names of a role count only where no column has a better one.
-LIST_GUESSES = {
-    "list": (*LIST_NAMES, *MORE_LISTS, *SESSION_NAMES, "query_id", *QUERY_NAMES),
-    "query": ("query", "user_query", "search_query", "search_term", *SEARCH_TEXTS, "query_id", "qid"),
-    "item": (*ITEM_NAMES, *MORE_ITEM_NAMES),
-    "position": (*POSITION_NAMES, "pos", "rank", "ordinal"),
-    "click": (*CLICK_NAMES, "is_clicked", "was_clicked", "has_click"),
-    "time": ("timestamp", "time", "shown_at", "datetime", "date_time", "event_time", "at", "ts", "created_at", "date"),
-    "propensity": PROPENSITY_NAMES,
-}
-SALE_NAMES = ("purchased", "purchase", "purchases", "bought", "is_purchase", "converted", "conversion", "is_conversion")
-BOOKING_NAMES = ("booking_bool", "booked", "is_booked")
-# Roles whose columns may also be learned from, or be another role as well.
-SECOND_ROLES = {
-    "session": SESSION_NAMES,
-    "user": USER_NAMES,
-    "weight": CLICK_WEIGHTS,
-    "purchase": (*SALE_NAMES, "ordered", *BOOKING_NAMES),
-    "revenue": ("revenue", "gmv", "order_value", "turnover", "amount", "sales_value", "gross_bookings_usd"),
-    "price": ("price", "unit_price", "sale_price", "item_price", "product_price", "list_price", "price_usd"),
-}
+def _names(names: Sequence[str]) -> Iterator[str]:
+    """Yield names, with those of a group in place of "@group" and each ending in place of "*"."""
+    for name in names:
+        if name.startswith("@"):
+            yield from _names(COLUMN_TABLES["names"][name[1:]])
+        else:
+            endings = COLUMN_TABLES["endings"] if "*" in name else [""]
+            yield from (name.replace("*", ending) for ending in endings)
+
+
+def _names_by_role(table: str) -> dict[str, tuple[str, ...]]:
+    """Return the lists of names in a table of the file."""
+    return {role: tuple(_names(names)) for role, names in COLUMN_TABLES[table].items()}
+
+
+USUAL_NAMES = _names_by_role("names")
+CHOICE_GUESSES, LIST_GUESSES, SECOND_ROLES = map(_names_by_role, ("roles_of_choices", "roles_of_lists", "second_roles"))
 LIST_ROLES = (*LIST_GUESSES, *SECOND_ROLES)
 ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *CHOICE_GUESSES)))
 CHOICE_NAMES = frozenset(name for usual in CHOICE_GUESSES.values() for name in usual)
-NO_FEATURES = {*CHOICE_NAMES, *LIST_GUESSES["list"], *ITEM_NAMES, *CLICK_WEIGHTS, *USER_NAMES}  # by their names
+NO_FEATURES = CHOICE_NAMES.union(
+    LIST_GUESSES["list"], *(USUAL_NAMES[name] for name in ("item", "click_weight", "user"))
+)
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
 NEEDED_OF_CHOICES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")
-SURE_LISTS = (*LIST_NAMES, *MORE_LISTS, "session", "query", "query_id", "qid")  # though there are propensities
+SURE_LISTS = (*USUAL_NAMES["list"], "session", "query", "query_id", "qid")  # though there are propensities
 UBI_COLUMNS = {"query_response_hit_ids", "event_attributes"}
 JOIN_UBI = "join its queries and events by `rankloop import-log ubi`, and read the result"
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
@@ -158,8 +129,8 @@ class ListColumns(NamedTuple):
             raise InvalidInput(f"{fault}: add {options} (in Python columns={in_python})")
         more = {role: named.get(role) or named_like(usable, usual) for role, usual in SECOND_ROLES.items()}
         others = [name for name in free if plain_name(name) and name not in roles.values()]
-        of_roles = {*CLICK_NAMES, *CLICK_WEIGHTS, *POSITION_NAMES, *SESSION_NAMES, *PROPENSITY_NAMES}
-        left_out = tuple(name for name in others if plain_name(name) in of_roles)
+        groups = ("click", "click_weight", "position", "session", "propensity")
+        left_out = tuple(name for name in others if any(plain_name(name) in USUAL_NAMES[group] for group in groups))
         return cls(**roles, **more, others=tuple(name for name in others if name not in left_out), left_out=left_out)
 
     def __str__(self) -> str:

@@ -346,9 +346,7 @@ class ListLog:
         if self.export is not None and self.export.features is not None:
             features = self.export.features
         elif not feature_names:
-            raise InvalidInput(
-                "the ranker has no names of its features, so no column can be found: train it with names"
-            )
+            raise InvalidInput("the ranker has no names of its features, so no column fits: train it with names")
         else:
             missing = next((name for name in feature_names if name not in self.values), None)
             if missing is not None:

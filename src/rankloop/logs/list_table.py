@@ -240,7 +240,7 @@ def _pages_of(
     or the query changes, or where a position comes a second time. The rows of a page stand together; a row that repeats
     the item and the position of its list is left out, where the column names single lists.
     """
-    session, of_query = (plain_name(column) in usual for usual in (roles_of.SESSION_NAMES, roles_of.QUERY_NAMES))
+    session, of_query = (plain_name(column) in roles_of.USUAL_NAMES[group] for group in ("session", "query"))
     keys = list(zip(lists, queries)) if session and queries is not None else list(lists)
     kept, starts, positions = np.ones(len(keys), dtype=np.bool_), list[int](), position.tolist()
     if session or of_query:

@@ -15,9 +15,7 @@ from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcome_columns import outcomes_of, outcomes_said
 
-EMPTY_CELL_ADVICE = (
-    ", but features are numbers: fill it in, leave the column out (--without), or use a schema, which allows gaps"
-)
+EMPTY_CELL_ADVICE = ", but features are numbers: fill it in, leave the column out (--without), or use a schema"
 
 
 class NumericFeatures(NamedTuple):

@@ -7,15 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.logs.columns import BOOKING_NAMES, SALE_NAMES, plain_name
+from rankloop.logs.columns import USUAL_NAMES, plain_name
 
-# Usual names of what users do after a click; a column that only looks back (sales_last_week) has another name.
-CART_NAMES = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value", "gmv")
-VISIT_NAMES = ("dwell", "dwell_time", "time_on_page", "click_time", "clicked_at")
-MORE_CLICK_NAMES = ("was_clicked", "has_click", "is_clicked")
-OUTCOME_NAMES = frozenset(
-    (*SALE_NAMES, *BOOKING_NAMES, "revenue", "gross_bookings_usd", *CART_NAMES, *VISIT_NAMES, *MORE_CLICK_NAMES)
-)
 EMPTY_VALUES = frozenset([None, "", 0.0, "0", "no", "No", "n", "false", "False", "none", "None"])  # count as one value
 MAX_VALUES = 50  # of rows without a click: a column with more different ones is no outcome
 MAX_CLICKED = 10_000  # different values of clicked rows that are kept apart
@@ -47,7 +40,9 @@ class Outcomes:
 
     def reasons(self) -> dict[str, str]:
         """Return the columns that are outcomes, each with the reason."""
-        reasons = {name: BY_NAME if plain_name(name) in OUTCOME_NAMES else self._reason(name) for name in self.columns}
+        reasons = {
+            name: BY_NAME if plain_name(name) in USUAL_NAMES["outcome"] else self._reason(name) for name in self.columns
+        }
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _reason(self, name: str) -> str:

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES, USER_NAMES, number_of, plain_name
+from rankloop.logs.columns import LIST_GUESSES, USUAL_NAMES, number_of, plain_name
 from rankloop.logs.context import ID_NAME, LOCAL_TIME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcome_columns import outcomes_of
@@ -83,7 +83,7 @@ def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     for name in candidates:
         if name in outcomes:
             continue
-        if (name == roles.user or plain_name(name) in USER_NAMES) and name not in asked_for:
+        if (name == roles.user or plain_name(name) in USUAL_NAMES["user"]) and name not in asked_for:
             left_out[name] = "names the user, who can be erased; declare it to learn from it"
             continue
         column = _Column(table, name, n_items)

@@ -14,9 +14,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, whole_number
+from rankloop.evaluation.off_policy import running_sums
 from rankloop.evaluation.off_policy.running_sums import (
     BOTTOM,
-    MIN_REWARDS,
     RANGE_BOUNDS,
     REWARD,
     TOP,
@@ -71,7 +71,7 @@ class Estimate(NamedTuple):
     @property
     def is_answered(self) -> bool:
         """False where the log cannot tell, so that no bound may be relied on; `warnings` then say why."""
-        return not self.overlap.is_off_balance and self.overlap.rests_on(self.bound) >= MIN_REWARDS
+        return not self.overlap.is_off_balance and self.overlap.rests_on(self.bound) >= running_sums.MIN_REWARDS
 
     @classmethod
     def of(cls, sums: Sums, method: str, options: "Options", positions: int = 1) -> "Estimate":

@@ -16,18 +16,9 @@ from rankloop.core.session import Session
 from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.engine import Engine, Here
+from rankloop.experiments.rehearsal import result
 from rankloop.experiments.rehearsal.attraction import TODAY_FIELD, Attraction, RehearsalLog, with_today
-from rankloop.experiments.rehearsal.result import (
-    MIN_GAIN,
-    N_CURVE_POINTS,
-    PER_PAGES,
-    TODAY_ARM,
-    UNSUITABLE_LOGS,
-    ArmResult,
-    Rehearsal,
-    RehearsalGain,
-    Word,
-)
+from rankloop.experiments.rehearsal.result import N_CURVE_POINTS, PER_PAGES, ArmResult, Rehearsal, RehearsalGain, Word
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.hashed_weights import with_hashed
@@ -109,19 +100,13 @@ def rehearse(
     posterior = Attraction.of(shown, users, seed)
     arms = arms_of(shown, posterior, pages, seeds + max(MIN_CHOOSING_WORLDS, seeds // 2), seed, learners)
     finished = count(1)
-    base, *outcomes = (engine or Here()).map(
-        arms, rehearse_arm, lambda index, outcome: progress(next(finished), len(arms))
-    )
+    base, *outcomes = (engine or Here()).map(arms, rehearse_arm, lambda *_: progress(next(finished), len(arms)))
     measures, results, choosing_gains = tuple(shown.worth), [], []
     for arm, outcome in zip(arms[1:], outcomes):
         late = (outcome.shown - base.shown)[:, -N_LATE_POINTS:].mean(axis=1)
         learned = outcome.learned - base.learned
-        parts = {
-            "late": late,
-            "learned": learned,
-            "overall": (outcome.shown - base.shown).mean(axis=1),
-            "exploration": late - learned,
-        }
+        overall = (outcome.shown - base.shown).mean(axis=1)
+        parts = {"late": late, "learned": learned, "overall": overall, "exploration": late - learned}
         gains = {part: _gains(by_world[:seeds], measures) for part, by_world in parts.items()}
         spec, curve = spec_of(build(arm.learner, "learner")), PER_PAGES * outcome.shown[:seeds]
         results.append(ArmResult(name=arm.name, learner=spec, curve=curve, refused=outcome.refused, **gains))
@@ -129,10 +114,10 @@ def rehearse(
     # The arm that the other worlds choose is taken where the judging worlds show a gain.
     word: Word = "no gain"
     chosen = results[int(np.argmax(choosing_gains))]
-    needed = PER_PAGES * MIN_GAIN * float(base.learned[:, 0].mean())
+    needed = PER_PAGES * result.MIN_GAIN * float(base.learned[:, 0].mean())
     examination = users.examination
     is_unknown = examination.evidence == "none" and len(examination.curve) > 1
-    if is_unknown or any(getattr(examination, name) for name in filter(None, UNSUITABLE_LOGS)):
+    if is_unknown or any(getattr(examination, name) for name in filter(None, result.UNSUITABLE_LOGS)):
         word = "cannot tell"
     elif chosen.late["clicks"].low > 0.0 and chosen.late["clicks"].mean > needed:
         word = "take"
@@ -181,7 +166,7 @@ def arms_of(
     rows = np.flatnonzero(np.isin(log.pages.page, chosen))
     worlds = [posterior.draw(np.random.default_rng([seed, number])) for number in range(n_worlds)]
     base = RehearsalArm(
-        name=TODAY_ARM,
+        name=result.TODAY_ARM,
         learner="",
         queries=(),
         problem=Problem(0),

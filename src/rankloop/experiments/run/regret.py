@@ -104,9 +104,7 @@ def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None
         case PairwiseLoss():  # with two grades, an item of the higher one counts the others above it
             low, high = grades.min(axis=1, keepdims=True), grades.max(axis=1, keepdims=True)
             if np.any((grades != low) & (grades != high)):
-                raise InvalidInput(
-                    "the best fixed ranking for PairwiseLoss is known only where each round has two grades"
-                )
+                raise InvalidInput("the best fixed ranking for PairwiseLoss is known only if each round has two grades")
             weights, gains = positions, (grades > low).astype(np.float64)
         case Precision():
             weights, gains = counted / cutoff, relevant

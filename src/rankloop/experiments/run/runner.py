@@ -100,9 +100,7 @@ def _play(task: Task) -> tuple[Values, dict[str, Series], int]:
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
     if rounds < experiment.horizon:
-        raise InvalidInput(
-            f"the stream ended after {rounds} rounds, before the horizon of {experiment.horizon}: lower the horizon"
-        )
+        raise InvalidInput(f"the stream ended after {rounds} of {experiment.horizon} rounds: lower the horizon")
     return recorder.values(), recorder.reports, refused
 
 
@@ -161,9 +159,7 @@ def _open_results(folder: Path, experiment: Experiment) -> Iterator[tuple[Binary
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Conflict(
-                    f"another process is writing to {folder}; wait for it, or choose another folder with --out"
-                ) from None
+                raise Conflict(f"another process is writing to {folder}: wait, or choose another with --out") from None
         runs, code = read_runs(folder), code_key(experiment.imports)
         _check_same(runs, experiment, folder)
         others = sum(run.code not in ("", code) for run in runs)
@@ -187,9 +183,7 @@ def read_runs(folder: Path) -> list[Run]:
         try:
             runs.append(msgspec.json.decode(line, type=Run))
         except msgspec.DecodeError as error:
-            raise InvalidInput(
-                f"{path}, line {number} is damaged ({error}); delete this line to repeat the run"
-            ) from None
+            raise InvalidInput(f"{path}, line {number} is damaged ({error}); delete it to repeat the run") from None
     return runs
 
 

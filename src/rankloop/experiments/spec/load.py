@@ -22,12 +22,7 @@ MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
 REGRET_REQUIREMENT = (
     f"regret needs a fixed set of items, and a measure that is a sum over items or at most {BRUTE_FORCE_UP_TO} items"
 )
-NESTED_TABLES: dict[str, tuple[Any, ...]] = {
-    "arms": (Arm,),
-    "claims": get_args(Claim),
-    "figures": (Figures,),
-    "quick": (Quick,),
-}
+NESTED_TABLES: dict[str, Any] = {"arms": (Arm,), "claims": get_args(Claim), "figures": (Figures,), "quick": (Quick,)}
 
 
 def _check_types(table: dict[str, Any], kinds: tuple[Any, ...] = (Experiment,), position: str = "") -> None:

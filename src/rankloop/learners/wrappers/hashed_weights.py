@@ -6,18 +6,11 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from rankloop.core import learner as base
 from rankloop.core.checks import FiniteNumbers, Positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learner import (
-    StateWrapper,
-    Wrapper,
-    from_layers,
-    layers_of,
-    require_finite,
-    start_weights,
-    with_in_layers,
-)
+from rankloop.core.learner import StateWrapper, Wrapper, from_layers, layers_of, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Examples, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
@@ -125,7 +118,7 @@ class Hashed(StateWrapper):
         table = WeightTable(problem.n_features)
         if self.start:
             later = (0.0,) * (problem.n_dense - len(self.start))  # of fields that a live schema has got since
-            weights = start_weights(self.start + later, problem.n_dense)
+            weights = base.start_weights(self.start + later, problem.n_dense)
             columns = problem.n_hashed + np.arange(problem.n_dense)
             table = table.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
         return State(table, self._inner.init(small), problem.n_hashed)
@@ -143,7 +136,7 @@ class Hashed(StateWrapper):
         else:
             changed, values = self._written(state, query, columns, entries, getattr(after, "newest", after.weights))
         empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
-        return State(state.table.patched(changed, require_finite(values)), empty_inner, state.n_hashed)
+        return State(state.table.patched(changed, base.require_finite(values)), empty_inner, state.n_hashed)
 
     @cached_property
     def _step_sizes(self) -> StepSizes:

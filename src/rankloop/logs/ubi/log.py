@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.extras import import_extra
 from rankloop.core.files import atomic_write
 from rankloop.features.kinds import moment_of
-from rankloop.logs.columns import ITEM_NAMES, MORE_ITEM_NAMES, named_like
+from rankloop.logs.columns import USUAL_NAMES, named_like
 from rankloop.logs.table_reader import Given, TableReader, arrow_table, json_values
 
 HIT_FIELDS = tuple(f"query_response_{hits}" for hits in ("hit_ids", "object_ids", "objects_ids", "hits_ids"))
@@ -26,23 +27,7 @@ SHOWN_ACTION = "impression"  # the action that says that a hit was seen
 LOG_COLUMNS = ("impression", "session", "query", "time", "item", "position", "click", "click_weight")
 EARLY, LATE = 5.0, 86_400.0  # seconds from a query to its events that no clock explains
 
-NOTE_TEXTS = {
-    "no_query_id": "{queries} without a query_id: left out",
-    "no_hits": "{queries} without hits, so that nobody knows what was shown: left out",
-    "repeated_queries": "{queries} that repeat a query_id: their new hits stand below",
-    "orphans": "{events} of a query that is not in the file: left out",
-    "without_query": "{events} that name no query: left out",
-    "without_object": "{events} that name no object and no position: left out",
-    "by_position": "{events} that name no object: taken from the position",
-    "not_shown": "{events} on an object that was not among the hits: left out",
-    "repeated_events": "{events} that repeat another: counted once",
-    "without_position": "{events} without a position: taken from the hits",
-    "other_position": "{events} with another position than the hit has: the position of the hit counts",
-    "early": f"{{events}} more than {EARLY:.0f} seconds before their query: clocks disagree; joined all the same",
-    "late": "{events} more than a day after their query; joined all the same",
-    "ignored": "{events} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
-    "without_item": "{items} without a row among the items",
-}
+NOTE_TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_name("notes.toml").read_text(encoding="utf-8"))
 PLURALS = {"query": "queries", "event": "events", "item": "items"}
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet runs
 
@@ -204,7 +189,7 @@ class UbiLog(NamedTuple):
         for name, text in NOTE_TEXTS.items():
             if count := self.counts.get(name):
                 nouns = {plural: f"{count:,} {noun if count == 1 else plural}" for noun, plural in PLURALS.items()}
-                notes.append(text.format(actions=ignored, **nouns))
+                notes.append(text.format(actions=ignored, seconds=EARLY, **nouns))
         return notes
 
     def __str__(self) -> str:
@@ -382,7 +367,7 @@ class _Join:
 
 def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
     """The columns of the items, in the order of the log; of two rows with one id the first counts."""
-    id_column = named_like(source.names, (*ITEM_NAMES, *MORE_ITEM_NAMES))
+    id_column = named_like(source.names, USUAL_NAMES["any_item"])
     if not id_column:
         names = ", ".join(source.names)
         raise InvalidInput(f"{source.name} has no column for the id of an item (such as item, sku, id); it has {names}")

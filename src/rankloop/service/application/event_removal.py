@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rankloop import __version__
-from rankloop.logs.columns import USER_NAMES, plain_name
+from rankloop.logs.columns import USUAL_NAMES, plain_name
 from rankloop.service import records
 from rankloop.service.application.rebuild import rebuild
 from rankloop.service.domain.named_values import logged_values
@@ -80,7 +80,7 @@ def _place_of(user: str, ranked: records.Ranked, sessions: Collection[str]) -> s
     for part, fields in parts:
         for name, value in fields.items():
             names = value if isinstance(value, list) else [value]
-            if plain_name(name) in USER_NAMES and user in map(str, names):
+            if plain_name(name) in USUAL_NAMES["user"] and user in map(str, names):
                 return f"{part}.{name}"
     return ""
 
