@@ -27,9 +27,9 @@ def demo(
     """
     from rankloop.experiments.analysis.curves import Curves
     from rankloop.experiments.analysis.summary import finding_of, summary_json
-    from rankloop.experiments.demo import demo_experiment
     from rankloop.experiments.report.html import write_report
     from rankloop.experiments.run.runner import run_experiment
+    from rankloop.experiments.spec.load import demo_experiment
 
     experiment = demo_experiment(seed, rounds)
     interruption = interruptible("nothing was written")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,28 +21,9 @@ TODAY_ARM = "today's order"
 PER_PAGES = 1000  # pages, in every number that is printed
 N_CURVE_POINTS = 20  # points of a learning curve
 MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
-PART_NAMES = {  # parts of a learner's gain, and their names in a table
-    "late": "once it has learned",
-    "exploration": "of which by exploring",
-    "learned": "without exploring",
-    "overall": "over all pages",
-}
-REPORT_CAPTION = (
-    "Clicks are those of a click model that was fitted to the log; pages, items and fields are the log's own. Learners "
-    "see the position of an item in today's order as a field: give today's score as `base` when you serve. Every seed "
-    "draws other users within what the log leaves uncertain. Intervals (95 %) are for one more such draw. "
-    "They do not cover users who differ from the model, nor items that were never shown. An experiment with "
-    "real users decides."
-)
-UNSUITABLE_LOGS = {  # by the property of the examination that gives the log away, the last one by none
-    "reacts": "positions follow earlier clicks, so today's order knows what a learner would learn, and its gain is "
-    "mistaken. Show some lists in a random order, then ask again.",
-    "by_user": "every user gets an order of their own, and the users of a rehearsal have no taste of their own, so "
-    "today's order would look worse than it is.",
-    "by_segment": "segments of users see different orders and click otherwise, and those of a rehearsal are all alike.",
-    "is_smooth": "items rise and fall smoothly, as with a trend, and those of a rehearsal keep their attraction.",
-    "": f"examination is {EVIDENCE_WORDS['none']}. Show some lists in another order, then ask again.",
-}
+REHEARSAL_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PART_NAMES: dict[str, str] = REHEARSAL_TEXTS["parts"]  # of a learner's gain
+UNSUITABLE_LOGS: dict[str, str] = REHEARSAL_TEXTS["unsuitable"]  # by the property of the examination
 Word = Literal["take", "no gain", "cannot tell"]
 
 
@@ -104,7 +86,7 @@ class Rehearsal(NamedTuple):
         if self.word == "cannot tell":
             examination = self.users.examination
             reasons = (reason for name, reason in UNSUITABLE_LOGS.items() if getattr(examination, name, True))
-            return f"This log cannot tell: {next(reasons)}"
+            return f"This log cannot tell: {next(reasons).format(evidence=EVIDENCE_WORDS['none'])}"
         arm = next(arm for arm in self.arms if arm.name == self.chosen)
         if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
             return (
@@ -195,4 +177,4 @@ class Rehearsal(NamedTuple):
         lines = [Line(arm.name, arm.curve[:, :, 0], number) for number, arm in enumerate(self.arms)]
         lines.append(Line(TODAY_ARM, np.full((1, N_CURVE_POINTS), self.today["clicks"]), role="floor"))
         title = f"Clicks per {PER_PAGES:,} pages"
-        return chart("clicks", title, rounds, lines, x_label="pages", caption=REPORT_CAPTION)
+        return chart("clicks", title, rounds, lines, x_label="pages", caption=REHEARSAL_TEXTS["report"]["caption"])

@@ -186,6 +186,18 @@ def parse_spec(table: dict[str, Any] | str, source: str, name: str = "experiment
     return experiment
 
 
+def demo_experiment(seed: int = 0, rounds: int | None = None) -> Experiment:
+    """Return the experiment of `demo.toml`: learners that get all grades, some grades, or only clicks.
+
+    Args:
+      seed: The first seed.
+      rounds: The number of rounds; by default that of the file.
+    """
+    experiment = parse_spec(Path(__file__).with_name("demo.toml").read_text(encoding="utf-8"), "demo.toml", "demo")
+    seeds = tuple(seed + number for number in seeds_of(experiment))
+    return msgspec.structs.replace(experiment, seeds=seeds, horizon=rounds or experiment.horizon)
+
+
 @contextmanager
 def _named(source: str) -> Iterator[None]:
     """Start the message of an error with the place where it is."""

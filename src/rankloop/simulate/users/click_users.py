@@ -1,16 +1,10 @@
-"""Users who follow a click model with published numbers by grade.
+"""Users who follow a click model with published numbers by grade, which stand with their sources in a file beside."""
 
-The numbers are the probabilities of a click on an examined item, and of stopping after that click, for grades 0 …
-max_grade.
-
-References:
-  Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two grades).
-  Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, table 1 (five grades) and its
-  published code (three grades).
-"""
-
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,20 +19,13 @@ from rankloop.core.types import Clicks, Floats, Ints
 
 Behaviour = Literal["perfect", "navigational", "informational"]
 
-_CLICK_AND_STOP: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
-    ("perfect", 1): ((0.0, 1.0), (0.0, 0.0)),
-    ("navigational", 1): ((0.05, 0.95), (0.2, 0.9)),
-    ("informational", 1): ((0.4, 0.9), (0.1, 0.5)),
-    ("perfect", 2): ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
-    ("navigational", 2): ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
-    ("informational", 2): ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
-    ("perfect", 4): ((0.0, 0.2, 0.4, 0.8, 1.0), (0.0, 0.0, 0.0, 0.0, 0.0)),
-    ("navigational", 4): ((0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
-    ("informational", 4): ((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
-}
-CLICK_PROBABILITIES = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
-STOP_PROBABILITIES = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
-
+PUBLISHED_NUMBERS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CLICK_PROBABILITIES, STOP_PROBABILITIES = (
+    {(name, int(scale)): np.array(row) for name, rows in PUBLISHED_NUMBERS[part].items() for scale, row in rows.items()}
+    for part in ("click", "stop")
+)
+# Row p: the probability of examining position p with no click above, then with the last click 1, 2 … positions above.
+EXAMINATION_TABLE = np.array(list(zip_longest(*PUBLISHED_NUMBERS["examination"]["rows"], fillvalue=0.0))).T.copy()
 N_DRAWS = 3  # The doubles for each position, of users who may stop.
 
 
@@ -120,23 +107,6 @@ class GradedClicks:
             attraction, satisfaction, examination, stop, persistence, ranking, relevance, draws
         )
         return Clicks(items, weights)
-
-
-# Row p: the probability of examining position p with no click above, then with the last click 1, 2 … positions above.
-# As published for the first ten positions.
-_EXAMINATION_ROWS = (
-    (1.0,),
-    (1.0, 0.98),
-    (0.95, 1.0, 0.62),
-    (0.82, 1.0, 0.77, 0.42),
-    (0.69, 1.0, 0.92, 0.55, 0.31),
-    (0.54, 1.0, 0.96, 0.63, 0.4, 0.22),
-    (0.47, 1.0, 0.99, 0.73, 0.46, 0.29, 0.17),
-    (0.43, 1.0, 1.0, 0.89, 0.52, 0.35, 0.24, 0.14),
-    (0.41, 1.0, 1.0, 0.95, 0.68, 0.4, 0.29, 0.19, 0.12),
-    (0.43, 1.0, 1.0, 1.0, 0.96, 0.52, 0.36, 0.27, 0.18, 0.12),
-)
-EXAMINATION_TABLE = np.array([[*row, *[0.0] * (len(_EXAMINATION_ROWS) - len(row))] for row in _EXAMINATION_ROWS])
 
 
 @register("position_based")

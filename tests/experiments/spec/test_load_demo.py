@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankloop.experiments.demo import demo_experiment
+from rankloop.experiments.spec.load import demo_experiment
 
 
 def test_the_demo_counts_its_seeds_from_the_first() -> None:
