@@ -58,11 +58,9 @@ def _sorted_scores(scores: Floats, middle: float) -> SortedScores:
 
 @reassociated
 def _hinge(features: Floats, weights: Floats, lower: SortedScores, squared: bool) -> tuple[float, Floats, Floats]:
-    """Return Σ over pairs of max(0, 1 + other − score) or its square, its slope in the scores and in the weights.
-
-    The others are features · weights. An other has a positive loss with the first k scores, those below 1 + other. Its
-    row is read once, for its score and for the gradient.
-    """
+    """Return Σ over pairs of max(0, 1 + other − score) or its square, its slope in the scores and in the weights."""
+    # The others are features · weights. An other has a positive loss with the first k scores, those below 1 + other.
+    # Its row is read once, for its score and for the gradient.
     scores, sums, n = lower.scores, lower.sums, len(lower.scores)
     value, grad = 0.0, np.zeros(len(weights))
     reached, limit_sums = np.zeros(n + 1), np.zeros(n + 1)  # by k: how many others, and the sum of their limits
@@ -111,10 +109,8 @@ def _logistic(clicked: Floats, unclicked: Floats) -> tuple[float, Floats, Floats
 
 
 def _hinge_loss(clicked: Floats, unclicked: Floats, weights: Floats, squared: bool) -> tuple[float, Floats]:
-    """Return Σ over all pairs of the hinge or its square, and its gradient.
-
-    Takes O(n + m) lookups in a grid and one sort of the smaller side.
-    """
+    """Return Σ over all pairs of the hinge or its square, and its gradient."""
+    # Takes O(n + m) lookups in a grid and one sort of the smaller side.
     if len(clicked) > len(unclicked):  # clicked − unclicked = (−unclicked) − (−clicked): the sides swapped
         value, grad = _hinge_loss(unclicked, clicked, -weights, squared)
         return value, -grad

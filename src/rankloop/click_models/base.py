@@ -87,10 +87,8 @@ def draw_clicks(parameters: ClickParameters, pair: Ints, draws: Floats) -> Ints:
 
 @kernel
 def _examined_given_clicks(parameters: ClickParameters, rows: ClickRows) -> Floats:
-    """Return P(examined | clicks above on the page) of each row.
-
-    After a click the user reads on unless they stop; after none, no click speaks against that they still read.
-    """
+    """Return P(examined | clicks above on the page) of each row."""
+    # After a click the user reads on unless they stop; after none, no click speaks against that they still read.
     examined = np.empty(len(rows.pair))
     for page in range(len(rows.offsets) - 1):
         reading, last_click = 1.0, -1

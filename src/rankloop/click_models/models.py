@@ -160,12 +160,10 @@ class SimplifiedDbnModel(CascadeModel):
 
 @kernel
 def _expect(parameters: ClickParameters, rows: ClickRows, sums: Floats) -> tuple[float, float, float]:
-    """Add up what the pages tell: log-likelihood, times that users could read on, and that they did.
-
-    Rows of `sums`, by pair: clicks, examinations, clicks after which more was shown, satisfied ones of these. With
-    below = P(clicks from this row on | examined) and above = P(clicks before it, examined), from bottom and top; who
-    has stopped clicks nothing more.
-    """
+    """Add up what the pages tell: log-likelihood, times that users could read on, and that they did."""
+    # Rows of `sums`, by pair: clicks, examinations, clicks after which more was shown, satisfied ones of these. With
+    # below = P(clicks from this row on | examined) and above = P(clicks before it, examined), from bottom and top; who
+    # has stopped clicks nothing more.
     total, could, did = 0.0, 0.0, 0.0
     offsets, pair, clicked, on = rows.offsets, rows.pair, rows.clicked, parameters.persistence
     for page in range(len(offsets) - 1):
@@ -219,10 +217,8 @@ class DbnModel(ClickModel):
 
     @classmethod
     def _fit(cls, log: ClickArrays, prior: Prior, table: Floats) -> Self:
-        """Expectation maximisation, up and down each page, twice: the first time tells how alike pairs satisfy.
-
-        What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.
-        """
+        """Expectation maximisation, up and down each page, twice: the first time tells how alike pairs satisfy."""
+        # What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.
         half = np.full(log.n_pairs, 0.5)
         start = cls(attraction=clipped(prior.mean), satisfaction=half, persistence=0.9)
         first = start._maximised(log, prior, Prior(half, 1.0))

@@ -305,10 +305,8 @@ def _insert(extremes: Floats, column: int, value: float, n_filled: int, sign: fl
 def _observe(
     ranges: Floats, lowest: Floats, highest: Floats, rows: Floats, first: int, margin: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the ranges and extremes after one more update; the first column of the rows has the ranges `first`.
-
-    A column takes part if it varies among the rows; that of a single row (a context) if it is not 0.
-    """
+    """Return the ranges and extremes after one more update; the first column of the rows has the ranges `first`."""
+    # A column takes part if it varies among the rows; that of a single row (a context) if it is not 0.
     ranges, lowest, highest = ranges.copy(), lowest.copy(), highest.copy()
     is_single = len(rows) == 1
     for j in range(rows.shape[1]):
@@ -344,10 +342,8 @@ def _observe(
 
 @kernel
 def _limit(rows: Floats, ranges: Floats, first: int, is_update: bool) -> tuple[Floats, int]:
-    """Return rows inside their ranges, and the number of values that were outside.
-
-    In an update a column without a known range is divided by its largest absolute value, if that is above 1.
-    """
+    """Return rows inside their ranges, and the number of values that were outside."""
+    # In an update a column without a known range is divided by its largest absolute value, if that is above 1.
     limited, n_outside, low, high = np.empty_like(rows), 0, ranges[LOW, first:], ranges[HIGH, first:]
     for i in range(len(rows)):
         for j in range(rows.shape[1]):
@@ -504,11 +500,9 @@ def _clip_values(ranges: Floats, query: Query, is_update: bool = False) -> tuple
 
 
 def _counted_clicks(votes: Floats, query: Query, feedback: Clicks) -> tuple[Floats, Clicks | None]:
-    """Return the table after these clicks, and the clicks that count; None where the user said the same already.
-
-    The second visit of a user to a query without a click counts no more than a second click. A weight above 1, as that
-    of a purchase, is told apart from a click.
-    """
+    """Return the table after these clicks, and the clicks that count; None where the user said the same already."""
+    # The second visit of a user to a query without a click counts no more than a second click. A weight above 1, as
+    # that of a purchase, is told apart from a click.
     items, weights = feedback
     names = [f"{query.item_ids[item]} {weight > 1.0}" for item, weight in zip(items.tolist(), weights)] or [""]
     by_query = [_key(query.user, query.id, name) for name in names]

@@ -238,12 +238,10 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
 
 
 def _restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
-    """Return a state from its outline, checked against the learner's initial state.
-
-    Fields, types and shapes must be those of the initial state, except that an array without rows may have got some.
-    Numbers must be finite, numbers of the problem unchanged, and integers not below their initial values. A state with
-    a method `reachable` checks itself further.
-    """
+    """Return a state from its outline, checked against the learner's initial state."""
+    # Fields, types and shapes must be those of the initial state, except that an array without rows may have got some.
+    # Numbers must be finite, numbers of the problem unchanged, and integers not below their initial values. A state
+    # with a method `reachable` checks itself further.
     if hasattr(example, "_fields"):
         if set(outline) != set(example._fields):
             raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")

@@ -277,10 +277,8 @@ def knot_value(knot: int) -> float:
 
 
 def _line_log(number: float, doublings: int = 0) -> float:
-    """Return the log₂ of number · 2^doublings, which may be beyond the largest float, interpolated between powers of 2.
-
-    It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
-    """
+    """Return the log₂ of number · 2^doublings, perhaps beyond the largest float, interpolated between powers of 2."""
+    # It uses exact arithmetic, because the last bits of a library's logarithm differ between machines.
     mantissa, exponent = math.frexp(number)  # number = mantissa · 2^exponent, mantissa from ½ to 1
     return exponent + doublings + 2.0 * mantissa - 2.0
 

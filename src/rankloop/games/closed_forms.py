@@ -112,10 +112,8 @@ def _unseen(m: int, item: int, other: int, items: Sequence[int], grades: tuple[i
 
 
 def _border(groups: tuple[int, ...], item: int, items: Sequence[int], grades: tuple[int, ...], gain: int) -> Border:
-    """Return the border between an item that ends its group and the next, with a term that neither top holds.
-
-    Its witness has one relevant item at a time: likelier in better groups, equally likely for the two.
-    """
+    """Return the border between an item that ends its group and the next, with a term that neither top holds."""
+    # Its witness has one relevant item at a time: likelier in better groups, equally likely for the two.
     m, group_of = sum(groups), _group_of(groups)
     height = [float(len(groups) - group) for group in group_of]
     height[item] = height[item + 1] = len(groups) - group_of[item] - 0.5
@@ -145,12 +143,10 @@ def _position_thresholds(form: Weighted) -> Thresholds:
 
 
 def _hidden_term(form: Weighted, depth: int) -> tuple[int, list[int]] | None:
-    """Return an item that ends its group, and a term of its difference to the next item that neither top holds.
-
-    None if there is none. One pair for each border between adjacent groups is enough: all others are renamings. Inside
-    a group the order is free, so that the top consists of the groups that fit completely, and any `room` items of the
-    group that is cut.
-    """
+    """Return an item that ends its group, and a term of its difference to the next that neither top holds, or None."""
+    # One pair for each border between adjacent groups is enough: all others are renamings.
+    # Inside a group the order is free, so that the top consists of the groups that fit completely, and any `room` items
+    # of the group that is cut.
     ends, group_of = list(itertools.accumulate(form.groups)), _group_of(form.groups)
     cut = next((group for group, end in enumerate(ends) if end > depth), len(ends))
     room = depth - ([0, *ends])[cut] if cut < len(ends) else 0
@@ -201,10 +197,8 @@ def _pairwise_loss(m: int, max_grade: int) -> Thresholds:
 
 
 def _discounted_sum(measure: Any, m: int, max_grade: int) -> Thresholds | None:
-    """DCG and ERU: Σ_p weight[p] · gain(grade at p), falling weights up to the cutoff; nDCG and NERU with a scale.
-
-    With one gain the scale depends on how many items have it; with several, on all of them.
-    """
+    """DCG and ERU: Σ_p weight[p] · gain(grade at p), falling weights up to the cutoff; nDCG and NERU with a scale."""
+    # With one gain the scale depends on how many items have it; with several, on all of them.
     kind = entry_of(measure).kind
     if kind in ("ERU", "NERU"):
         gains = [max(grade - Fraction(measure.neutral), Fraction(0)) for grade in range(max_grade + 1)]

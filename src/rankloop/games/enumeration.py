@@ -63,10 +63,8 @@ def border(differences: Floats, which: int, first: Ints) -> Floats | Combination
 
 
 def _widest(difference: Floats, others: Floats) -> tuple[float, Floats, Floats, float]:
-    """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0.
-
-    Returned are t, p, the weights of `others` and the factor of `difference`.
-    """
+    """Maximise t over distributions p with difference·p = 0 and others·p ≥ t; the dual weights prove t = 0."""
+    # Returned are t, p, the weights of `others` and the factor of `difference`.
     n_others, n = others.shape
     result = import_extra("scipy.optimize").linprog(
         np.append(np.zeros(n), -1.0),
@@ -168,11 +166,9 @@ def _order(game: Game, row: int) -> Order:
 
 
 def _coefficients(rows: Floats, n_items: int, max_grade: int) -> Floats:
-    """Return the terms of functions of the relevance.
-
-    Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform
-    along every item: f(level) − f(0) for levels from 1, f(0) for level 0.
-    """
+    """Return the terms of functions of the relevance."""
+    # Entry r of a row belongs to the items with grade ≥ 1 in relevance r. This is the Möbius transform along every
+    # item: f(level) − f(0) for levels from 1, f(0) for level 0.
     terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
     for item in range(1, n_items + 1):
         along = np.moveaxis(terms, item, 0)

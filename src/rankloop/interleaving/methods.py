@@ -225,11 +225,9 @@ def _item_credit(rankings: Ints) -> Floats:
 
 
 def _list_probabilities(credits: Floats) -> Floats:
-    """Return the most sensitive distribution under which random clicks prefer no ranker.
-
-    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. If no distribution achieves it, the least unfair one. The
-    sensitivity is the entropy of a list's winner under a click at position p with probability ∝ 1 / (p + 1).
-    """
+    """Return the most sensitive distribution under which random clicks prefer no ranker."""
+    # That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. If no distribution achieves it, the least unfair one.
+    # The sensitivity is the entropy of a list's winner under a click at position p with probability ∝ 1 / (p + 1).
     n_lists, length = credits.shape
     by_position = 1.0 / (np.arange(length) + 1.0)
     by_position /= by_position.sum()

@@ -16,10 +16,8 @@ from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, requi
 
 @kernel
 def _nearest_mean(pulls: Floats, worth: Floats) -> Floats:
-    """Return the point nearest to `pulls` among the means of random orders of `worth`: Lim and Wright (2016).
-
-    It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators).
-    """
+    """Return the point nearest to `pulls` among the means of random orders of `worth`: Lim and Wright (2016)."""
+    # It is pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators).
     n_items = len(pulls)
     pulled, worths, sizes, n_pools = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64), 0
     for i in range(n_items):
@@ -43,11 +41,9 @@ def _nearest_mean(pulls: Floats, worth: Floats) -> Floats:
 
 @kernel
 def _exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
-    """Return random exchanges of positions that make `worth` equal to `point` on average.
-
-    By Hardy, Littlewood and Pólya m − 1 averagings of two entries are enough: an entry with too much gives to the next
-    one with too little, until one of the two is settled.
-    """
+    """Return random exchanges of positions that make `worth` equal to `point` on average."""
+    # By Hardy, Littlewood and Pólya m − 1 averagings of two entries are enough: an entry with too much gives to the
+    # next one with too little, until one of the two is settled.
     n_items = len(worth)
     mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
     pairs, probabilities = np.empty((n_items, 2), np.int64), np.empty(n_items)

@@ -140,10 +140,8 @@ def _first_click(ranking: Ints, clicked: Floats) -> float:
 
 @kernel
 def _watched(watch: Floats, value: float) -> Floats:
-    """Return the statistics after one more value, by the test of Page and Hinkley in both directions.
-
-    mean ← mean + (value − mean) / count, above ← max(0, above + value − mean − MIN_DEPARTURE), below likewise.
-    """
+    """Return the statistics after one more value, by the test of Page and Hinkley in both directions."""
+    # mean ← mean + (value − mean) / count, above ← max(0, above + value − mean − MIN_DEPARTURE), below likewise.
     after = watch.copy()
     after[N_VALUES] += 1.0
     after[FIRST_CLICK_MEAN] += (value - after[FIRST_CLICK_MEAN]) / after[N_VALUES]

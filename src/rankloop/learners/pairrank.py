@@ -33,10 +33,8 @@ class State(NamedTuple):
 
 @kernel
 def _block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
-    """Return the end of each position's block, as Jia et al. (2021): `best` is cut where all pairs across are certain.
-
-    A pair is certain if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower.
-    """
+    """Return the end of each position's block (Jia et al., 2021): `best` is cut where all pairs across are certain."""
+    # A pair is certain if σ(w · x) − alpha · √(xᵀ M⁻¹ x) > ½ for x = upper − lower.
     # aᵀ M⁻¹ b of all rows less the first: the spreads of all pairs then need one product for each item.
     n_items, rows = len(best), features - features[0]
     products = np.empty((n_items, n_items))

@@ -121,10 +121,8 @@ def _present(
 
 @kernel
 def _pair_weights(scores: Floats, ranking: Ints, shown: int, limit: int, keep_first: bool, clicked: Floats) -> Floats:
-    """Return the gradient by item, of Algorithm 1 of Oosterhuis and de Rijke (2018).
-
-    Clicked items are compared with unclicked ones down to the position after the last click.
-    """
+    """Return the gradient by item, of Algorithm 1 of Oosterhuis and de Rijke (2018)."""
+    # Clicked items are compared with unclicked ones down to the position after the last click.
     strengths, best = _strengths_of(scores), ranking_of(scores)
     row_weights, n_seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
     for position in range(n_seen):

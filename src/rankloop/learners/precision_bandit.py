@@ -16,11 +16,9 @@ from rankloop.learners._shared.fixed_set import GAIN_IS_CAPPED, AnytimeLearner, 
 
 @kernel
 def _inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
-    """Return x_i = min(1, c · exp(−rate · losses_i)), Σ x = n: the entropic weights of Koolen et al. (2010).
-
-    In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
-    vanishes.
-    """
+    """Return x_i = min(1, c · exp(−rate · losses_i)), Σ x = n: the entropic weights of Koolen et al. (2010)."""
+    # In ascending order of losses, tail_i = Σ_{j ≥ i} exp(−rate · (loss_j − loss_i)), which neither overflows nor
+    # vanishes.
     n_items = len(losses)
     tails = np.ones(n_items)
     for i in range(n_items - 2, -1, -1):
@@ -47,12 +45,10 @@ def _shuffle(items: Ints, uniforms: Floats) -> None:
 
 @kernel
 def _drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
-    """Return a ranking whose first n positions contain item i with probability probabilities[i], in random order.
-
-    Systematic sampling: the items' probabilities are laid end to end in random order on a line from 0 to n, and an item
-    is included if its stretch contains one of n points that are 1 apart, with a random start. The other items follow,
-    best first.
-    """
+    """Return a ranking whose first n positions contain item i with probability probabilities[i], in random order."""
+    # Systematic sampling: the items' probabilities are laid end to end in random order on a line from 0 to n, and an
+    # item is included if its stretch contains one of n points that are 1 apart, with a random start. The other items
+    # follow, best first.
     n_items = len(probabilities)
     ranking, outside, line, inside = np.empty(n_items, np.int64), np.ones(n_items, np.bool_), 0.0, 0
     walk = best_first.copy()

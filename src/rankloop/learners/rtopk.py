@@ -44,10 +44,8 @@ def _exploration_probability(n_cells: int, rounds_left: int) -> float:
 
 @kernel
 def _cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
-    """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers.
-
-    Algorithm 4, lines 5 to 8, without a plan: each placing of the cells in the block is as likely as with one.
-    """
+    """Return one of the `n_cells` cells that are left, or −1 to explore none, by two uniform numbers."""
+    # Algorithm 4, lines 5 to 8, without a plan: each placing of the cells in the block is as likely as with one.
     if whether >= _exploration_probability(n_cells, rounds_left):
         return NO_CELL
     return int(np.flatnonzero(explored == 0)[int(which * n_cells)])

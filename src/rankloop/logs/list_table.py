@@ -85,10 +85,8 @@ class BadRows:
 
 
 def _raw_columns(source: TableReader, kinds: Mapping[str, str], bad_rows: BadRows) -> RawColumns:
-    """Read a table by the kinds of its fields; cells that should be numbers and are not become missing, and faults.
-
-    In a CSV file an empty cell is missing, among numbers also NA and NaN.
-    """
+    """Read a table by the kinds of its fields; cells that should be numbers and are not become missing, and faults."""
+    # In a CSV file an empty cell is missing, among numbers also NA and NaN.
     numbers = [name for name, kind in kinds.items() if kind == "number"]
     texts = [name for name, kind in kinds.items() if kind in AS_TEXT]
     try:
@@ -234,12 +232,10 @@ def _pages_of(
     items: Sequence[Any] | None = None,
     where: str = "",
 ) -> tuple[Ints, Mask]:
-    """Return the offsets of the pages of a table, and which rows are kept.
-
-    A `column` named like a visit or a query does not tell pages apart when it comes again: a page ends where the visit
-    or the query changes, or where a position comes a second time. The rows of a page stand together; a row that repeats
-    the item and the position of its list is left out, where the column names single lists.
-    """
+    """Return the offsets of the pages of a table, and which rows are kept."""
+    # A `column` named like a visit or a query does not tell pages apart when it comes again: a page ends where the
+    # visit or the query changes, or where a position comes a second time. The rows of a page stand together; a row that
+    # repeats the item and the position of its list is left out, where the column names single lists.
     session, of_query = (plain_name(column) in roles_of.USUAL_NAMES[group] for group in ("session", "query"))
     keys = list(zip(lists, queries)) if session and queries is not None else list(lists)
     kept, starts, positions = np.ones(len(keys), dtype=np.bool_), list[int](), position.tolist()

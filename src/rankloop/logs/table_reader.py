@@ -169,10 +169,8 @@ class TableReader:
 
     @cached_property
     def _csv_head(self) -> tuple[list[str], str, str]:
-        """The names of the columns, what separates them, and the decimal mark.
-
-        The mark is a comma if it separates no columns and some numbers have one, and none a point.
-        """
+        """The names of the columns, what separates them, and the decimal mark."""
+        # The mark is a comma if it separates no columns and some numbers have one, and none a point.
         with _opened_text(self._file, self.encoding) as file:
             first = file.readline()
             text = first.decode("utf-8", "replace")

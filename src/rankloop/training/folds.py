@@ -174,10 +174,8 @@ def _stored_folds(
     normalise: bool = False,
     progress: Progress = lambda finished, of: None,
 ) -> list[Fold]:
-    """Return the folds of parts in a folder or under an address, which the workers of the engine read.
-
-    A folder of parts is cut by the hash of the query's name, so that the fold of a query does not depend on its part.
-    """
+    """Return the folds of parts in a folder or under an address, which the workers of the engine read."""
+    # A folder of parts is cut by the hash of the query's name, so that the fold of a query does not depend on its part.
     _check_folds(n_folds)
     try:
         listing = listing_of(address)

@@ -92,11 +92,9 @@ def _parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
-    """Read the decimal number that begins at i; return its value, its end, if it is one, and if float() must read it.
-
-    A mantissa below 2^53 times or divided by a power of ten up to 10^22 is rounded once, so the result is the nearest
-    double. Other numbers are left to float().
-    """
+    """Read the decimal number at i; return its value, its end, if it is one, and if float() must read it."""
+    # A mantissa below 2^53 times or divided by a power of ten up to 10^22 is rounded once, so the result is the nearest
+    # double. Other numbers are left to float().
     negative, i = _sign(buffer, i, stop)
     mantissa, n_digits, point = 0, 0, -1
     while i < stop:

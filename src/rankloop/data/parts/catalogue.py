@@ -200,10 +200,8 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
 
 
 def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -> None:
-    """Write every row to the place of its query; rows of one query keep the order of the part.
-
-    The part is read twice, first for the queries and the width, so that it need not fit into memory.
-    """
+    """Write every row to the place of its query; rows of one query keep the order of the part."""
+    # The part is read twice, first for the queries and the width, so that it need not fit into memory.
     read = graded_rows if source.is_table else letor_rows
     numbers: dict[str, int] = {}
     owners, grades, lowest, width = [], [], 1, 1

@@ -190,10 +190,8 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
 
 
 def _design(log: RehearsalLog) -> Any:
-    """Return a column of ones, those of the fields, and where each pair stands on average.
-
-    Where a row itself stood is by chance in part, which would hide how much today's order knows.
-    """
+    """Return a column of ones, those of the fields, and where each pair stands on average."""
+    # Where a row itself stood is by chance in part, which would hide how much today's order knows.
     pages, encoder = log.pages, Encoder(without_memory(with_today(log.schema)))
     typical = pages.mean_of_pairs(pages.position)[pages.pair]
     features = [

@@ -16,10 +16,8 @@ Costs = tuple[tuple[float, ...], ...]
 
 @kernel
 def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float:
-    """Return the loss of one list by a sweep over scores − ½ and scores + ½ in ascending order (Algorithm 1).
-
-    `costs[a, b]` is 0 unless a < b.
-    """
+    """Return the loss of one list by a sweep over scores − ½ and scores + ½ in ascending order (Algorithm 1)."""
+    # `costs[a, b]` is 0 unless a < b.
     n_items, n_levels = len(scores), len(costs)
     behind = np.zeros(n_levels)  # h of Algorithm 1: items of a level whose scores − ½ was passed
     ahead = np.zeros(n_levels)  # u of Algorithm 1: items of a level whose scores + ½ was not passed

@@ -120,10 +120,8 @@ def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[
 def _one_list(
     scores: Floats, gains: Floats, discounts: Floats, weights: Floats, normalised: bool, slope: Floats
 ) -> float:
-    """Return max over rankings of Δ(ranking) + Σ_i (weight at i's position − ideal weight of i) · scores[i].
-
-    Δ is the loss of the measure, its ideal value − Σ discount · gain. `slope` receives the gradient in the scores.
-    """
+    """Return max over rankings of Δ(ranking) + Σ_i (weight at i's position − ideal weight of i) · scores[i]."""
+    # Δ is the loss of the measure, its ideal value − Σ discount · gain. `slope` receives the gradient in the scores.
     levels, n_levels = levels_of(gains)
     _, best = _ideal(gains, levels, n_levels, discounts)
     slope[:] = 0.0
