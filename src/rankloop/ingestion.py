@@ -87,8 +87,7 @@ def _schema_of(spec: Mapping[str, Any], ranker: str) -> Schema:
     if spec.get("schema"):
         schema = Schema.from_plain(spec["schema"])
         if BASE_SCORE in schema.features and (spec["spec"].get("base") or {}).get("booster"):
-            fields = {name: kind for name, kind in schema.features.items() if name != BASE_SCORE}
-            return Schema(fields, schema.context, schema.crosses, schema.bits)
+            return schema.without([BASE_SCORE])
         return schema
     if not problem.get("feature_names"):
         raise InvalidInput(f"the ranker {ranker!r} has no feature names, so no column fits: create it with them")

@@ -128,15 +128,7 @@ class SavedPolicy(NamedTuple):
 
 
 def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
-    """Load what `TrainedPolicy.save` wrote.
-
-    Args:
-      path: The file.
-
-    Raises:
-      InvalidInput: If the file is not that of an ad policy.
-      NotFound: If there is no such file.
-    """
+    """Load what `TrainedPolicy.save` wrote; raise `NotFound` without a file, `InvalidInput` if it is no ad policy."""
     file = Path(path)
     session, notes = load_with_notes(file)
     if session.problem.n_features > 0:

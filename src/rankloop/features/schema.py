@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,20 @@ class Schema:
         if new == replace(self, version=new.version):
             raise InvalidInput("nothing is added or removed")
         return new
+
+    def with_feature(self, name: str, kind: Any) -> "Schema":
+        """Return a new schema with one more item field."""
+        return Schema({**self.features, name: kind}, self.context, self.crosses, self.bits)
+
+    def without(self, names: Collection[str]) -> "Schema":
+        """Return a new schema without some fields and the crosses with them; itself without names."""
+        fields = [*self.features, *self.context]
+        if unknown := [name for name in names if name not in fields]:
+            raise InvalidInput(f"--without {unknown[0]}: the schema has no such field{nearest(unknown[0], fields)}")
+        parts = (self.features, self.context)
+        features, context = ({name: kind for name, kind in part.items() if name not in names} for part in parts)
+        crosses = tuple(cross for cross in self.crosses if not set(names).intersection(cross.split("*")))
+        return Schema(features, context, crosses, self.bits) if names else self
 
     def to_plain(self) -> dict[str, Any]:
         """Return dicts and lists, which `from_plain` reads."""

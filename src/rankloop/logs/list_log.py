@@ -72,8 +72,7 @@ def propensity_of(lists: Sequence[ShownList]) -> Floats | None:
 
 def with_logged_score(schema: Schema) -> Schema:
     """Return a schema with a further field for the score of today's order, which may be its base."""
-    features = {**schema.features, LOGGED_SCORE: {"kind": "number", "scale": "log"}}
-    return Schema(features, schema.context, schema.crosses, schema.bits)
+    return schema.with_feature(LOGGED_SCORE, {"kind": "number", "scale": "log"})
 
 
 def feedback_of(kind: str, weight: Floats) -> Feedback:

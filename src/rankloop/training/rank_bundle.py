@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from rankloop.training.solution_path import Fit, SolverSettings, fit
 Groups = Sequence[object] | ArrayLike
 
 
+@dataclass(eq=False)
 class RankBundle(Estimator):
     """A linear ranker, trained by the bundle method: min over w of λ/2 ‖w‖² + (1/Q) Σ_q loss(X_q · w, y_q).
 
@@ -52,20 +54,15 @@ class RankBundle(Estimator):
     1.0
     """
 
-    def __init__(
-        self,
-        loss: str = "ordinal",
-        regularisation: float = 1e-3,
-        *,
-        tight: bool = False,
-        tolerance: float = 1e-4,
-        max_iterations: int = 1000,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        measure: str = "nDCG@10",
-    ) -> None:
-        self.loss, self.regularisation, self.tight, self.tolerance = loss, regularisation, tight, tolerance
-        self.max_iterations, self.warm_start, self.n_jobs, self.measure = max_iterations, warm_start, n_jobs, measure
+    loss: str = "ordinal"
+    regularisation: float = 1e-3
+    _: KW_ONLY
+    tight: bool = False
+    tolerance: float = 1e-4
+    max_iterations: int = 1000
+    warm_start: bool = False
+    n_jobs: int | None = None
+    measure: str = "nDCG@10"
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RankBundle":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
@@ -160,10 +157,6 @@ class RankBundle(Estimator):
             """Used before `fit`: scikit-learn's error, so that its tools recognise it."""
 
         raise NotFitted(message)
-
-    def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({parameters})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags

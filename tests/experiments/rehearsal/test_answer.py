@@ -127,11 +127,11 @@ def test_fields_and_clicks_of_items_make_the_world():
     log = RehearsalLog.of(lists_in(table.drop_columns("true_attraction")))
     posterior = Attraction.of(log, fit_users(log.pages, "pbm", folds=2))
     truth = np.array(table["true_attraction"])
-    assert np.corrcoef(posterior.mean(), truth)[0, 1] > 0.85
+    assert np.corrcoef(posterior._rows(posterior.fitted.attraction), truth)[0, 1] > 0.85
     worlds = [posterior.draw(np.random.default_rng(seed)) for seed in range(20)]
     drawn = np.array([attraction for attraction, _ in worlds])
     assert ((drawn >= 0) & (drawn <= 1)).all()
-    assert np.corrcoef(drawn.mean(axis=0), posterior.mean())[0, 1] > 0.95
+    assert np.corrcoef(drawn.mean(axis=0), posterior._rows(posterior.fitted.attraction))[0, 1] > 0.95
     curves = np.array([[row[0] for row in users["examination"]] for _, users in worlds])
     assert curves.std(axis=0)[1:].min() > 0.01  # examination is drawn too
     arms = arms_of(log, posterior, 100, 2, 0)

@@ -8,11 +8,9 @@ from scipy import sparse
 from rankloop.click_models.base import row_log_likelihoods
 from rankloop.click_models.fit import fit_users
 from rankloop.experiments.rehearsal.attraction import (
-    TODAY_FIELD,
     Attraction,
     RehearsalLog,
     _fitted,
-    with_today,
     without_memory,
 )
 from rankloop.features.schema import Schema
@@ -46,7 +44,7 @@ def test_ids_say_nothing_of_new_items():
     schema = Schema({"sku": "id", "price": "number"}, {"query": "words", "who": "category"}, ["query*sku", "who*price"])
     left = Schema({"price": "number"}, {"who": "category"}, ["who*price"])
     assert without_memory(schema).to_plain() == left.to_plain()
-    assert TODAY_FIELD in with_today(schema).features
+    assert "price" in schema.with_feature("today", "number").features
 
 
 def test_a_log_of_ids_alone_is_enough():
@@ -58,4 +56,4 @@ def test_a_log_of_ids_alone_is_enough():
     log = RehearsalLog.of(lists_in(pa.Table.from_pylist(rows)))
     believed = Attraction.of(log, fit_users(log.pages, "pbm", folds=2))
     assert believed.fitted.evidence.prior.rows < 50
-    assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.7
+    assert np.corrcoef(believed._rows(believed.fitted.attraction), truth)[0, 1] > 0.7

@@ -128,9 +128,9 @@ def test_a_learner_with_evidence_of_its_own_is_refused():
 def test_a_user_who_contradicts_memory_counts_less():
     """Trust is 1 + Σ a / √(prior + Σ |a|) / user_distrust_t."""
     learner = TrustedMemory(inner=RESIDUALS, by_user=True, user_prior=1.0, user_distrust_t=2.0)
-    assert learner.user_trust(5.0, 0.0) == learner.user_trust(0.0, 0.0) == 1.0
-    assert learner.user_trust(0.0, 3.0) == pytest.approx(1.0 - 3.0 / 2.0 / 2.0)
-    assert learner.user_trust(0.0, 50.0) == 0.0
+    assert learner._user_trust(5.0, 0.0) == learner._user_trust(0.0, 0.0) == 1.0
+    assert learner._user_trust(0.0, 3.0) == pytest.approx(1.0 - 3.0 / 2.0 / 2.0)
+    assert learner._user_trust(0.0, 50.0) == 0.0
     problem = Problem(2**12, n_hashed=2**12)
     query = query_of([2**11 + i for i in range(4)])
     state = learner.init(problem)

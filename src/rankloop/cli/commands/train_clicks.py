@@ -67,7 +67,7 @@ def train_clicks(
     from rankloop.logs.columns import LIST_ROLES, named_columns
     from rankloop.logs.reader import lists_in
     from rankloop.training.clicks.passes import OnlinePasses
-    from rankloop.training.clicks.train import check_log_size, schema_for, schema_without
+    from rankloop.training.clicks.train import check_log_size, schema_for
     from rankloop.training.clicks.train import train_clicks as train_on_clicks
 
     roles, features = named_columns(column or [], LIST_ROLES), tuple(feature or ())
@@ -83,7 +83,7 @@ def train_clicks(
     if trees is not None:
         from rankloop.training.clicks.train import train_click_trees
 
-        kinds = None if kinds is None else schema_without(kinds, without or ())
+        kinds = None if kinds is None else kinds.without(without or ())
         boosters = train_click_trees(lists, kinds, features=features, position_bias=bias)
         save_trees(boosters, {}, out, as_json)
         return
@@ -96,7 +96,7 @@ def train_clicks(
         check_log_size(log, kinds, solver)
         lists = lists.typed_by(kinds)
     elif kinds is not None:
-        kinds = schema_without(kinds, without or ())
+        kinds = kinds.without(without or ())
     if passes and solver == "batch":
         raise InvalidInput("--passes is for --solver online: leave it out")
     if loss and solver == "online":

@@ -17,7 +17,7 @@ from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal import result
-from rankloop.experiments.rehearsal.attraction import TODAY_FIELD, Attraction, RehearsalLog, with_today
+from rankloop.experiments.rehearsal.attraction import TODAY_FIELD, Attraction, RehearsalLog
 from rankloop.experiments.rehearsal.result import N_CURVE_POINTS, PER_PAGES, ArmResult, Rehearsal, RehearsalGain, Word
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
@@ -177,7 +177,7 @@ def arms_of(
         horizon=pages,
     )
     today = [page.with_value(TODAY_FIELD, page.position.astype(np.float64)) for page in lists]
-    schema, shown = with_today(log.schema), int(np.diff(pages_played.offsets).max())
+    schema, shown = log.schema.with_feature(TODAY_FIELD, "number"), int(np.diff(pages_played.offsets).max())
     encoder = Encoder(schema)
     queries = [page.query(encoder) for page in today]
     seen_as = [("fields", learners or _advised("fields"), queries, schema.problem(shown=shown))]

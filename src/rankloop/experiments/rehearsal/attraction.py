@@ -107,10 +107,6 @@ class Attraction(NamedTuple):
         fitted = click_model.fit(pages, prior, table=table)
         return cls(fitted, users.examination, means, prior.mean, matters, pages.pair, pages.position)
 
-    def mean(self) -> Floats:
-        """Return by row the expected attraction."""
-        return self._rows(self.fitted.attraction)
-
     def draw(self, rng: Generator) -> tuple[Floats, dict[str, Any]]:
         """Draw a world: attraction by row, and users.
 
@@ -192,7 +188,7 @@ def _fitted(design: Any, clicked: Floats, examined: Floats, ridge: float, begin:
 def _design(log: RehearsalLog) -> Any:
     """Return a column of ones, those of the fields, and where each pair stands on average."""
     # Where a row itself stood is by chance in part, which would hide how much today's order knows.
-    pages, encoder = log.pages, Encoder(without_memory(with_today(log.schema)))
+    pages, encoder = log.pages, Encoder(without_memory(log.schema.with_feature(TODAY_FIELD, "number")))
     typical = pages.mean_of_pairs(pages.position)[pages.pair]
     features = [
         page.with_value(TODAY_FIELD, typical[start : start + len(page.ids)]).query(encoder).features
@@ -215,16 +211,9 @@ def _logistic(log_odds: Floats) -> Floats:
     return probabilities
 
 
-def with_today(schema: Schema) -> Schema:
-    """Return the schema with the position of today's order as a number."""
-    return Schema(dict(schema.features) | {TODAY_FIELD: "number"}, schema.context, schema.crosses, schema.bits)
-
-
 def without_memory(schema: Schema) -> Schema:
     """Return the schema without ids, which say nothing of an item that is new, and without their crosses."""
-    features = {name: kind for name, kind in schema.features.items() if not kind.memory}
-    context = {name: kind for name, kind in schema.context.items() if not kind.memory}
-    names = features.keys() | context.keys()
-    crosses = tuple(cross for cross in schema.crosses if names >= set(cross.split("*")))
-    used = {name for cross in crosses for name in cross.split("*")}
-    return Schema(features, {name: kind for name, kind in context.items() if name in used}, crosses, schema.bits)
+    ids = {name for part in (schema.features, schema.context) for name, kind in part.items() if kind.memory}
+    crosses = [cross.split("*") for cross in schema.crosses]
+    crossed = {name for names in crosses if ids.isdisjoint(names) for name in names}
+    return schema.without(ids.union(schema.context.keys() - crossed))

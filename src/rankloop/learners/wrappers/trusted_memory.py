@@ -163,7 +163,7 @@ class TrustedMemory(Hashed):
             rate = (1.0 + sums[3]) / (2.0 + sums[4])
             clicked = clicks_by_item(feedback, query.n_items)
             opinion, n_clicked, n_read = _user_agreement(memory, clicked, decision.ranking, rate)
-            steps = steps * self.user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
+            steps = steps * self._user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
             sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0, n_clicked, n_read])
         agreement_now = sum((steps * weights_of_memory).tolist())  # above 0 if memory had predicted the clicks
         agreement = finite(kept * state.agreement + agreement_now)
@@ -175,13 +175,8 @@ class TrustedMemory(Hashed):
         empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
         return State(state.table.patched(changed, require_finite(values)), empty_inner, n_hashed, agreement, squares)
 
-    def user_trust(self, agreeing: float, contradicting: float) -> float:
-        """Return the factor of a user's updates.
-
-        Args:
-          agreeing: Sum of the agreements above 0.
-          contradicting: Sum of those below 0, without their sign.
-        """
+    def _user_trust(self, agreeing: float, contradicting: float) -> float:
+        """Return the factor of a user's updates, by the sums of agreements above 0 and of those below, without sign."""
         statistic = (agreeing - contradicting) / np.sqrt(self.user_prior + agreeing + contradicting)
         return float(np.clip(1.0 + statistic / self.user_distrust_t, 0.0, 1.0))
 

@@ -156,25 +156,6 @@ def _train_on_lists(
     return replace(train_batch(rows, solver, new_session, seed=seed, **common), schema=schema, columns=columns)
 
 
-def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
-    """Return a schema without some fields and their crosses.
-
-    Args:
-      schema: The schema.
-      names: Its fields to leave out.
-    """
-    fields = [*schema.features, *schema.context]
-    unknown = next((name for name in names if name not in fields), None)
-    if unknown is not None:
-        raise InvalidInput(f"--without {unknown}: the schema has no such field{nearest(unknown, fields)}")
-    if not names:
-        return schema
-    features = {name: kind for name, kind in schema.features.items() if name not in names}
-    context = {name: kind for name, kind in schema.context.items() if name not in names}
-    crosses = tuple(cross for cross in schema.crosses if not set(names).intersection(cross.split("*")))
-    return Schema(features, context, crosses, schema.bits)
-
-
 def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
     """Raise if a file is too large for training with a schema, before it is read.
 
