@@ -101,11 +101,9 @@ def sums_by_cluster(values: Floats, cluster: Ints, n_clusters: int) -> Floats:
 
 
 def _moments(cells: UnitCells, design: Floats, log_theta: Floats) -> tuple[float, Floats, Floats, Floats]:
-    """Return the conditional log-likelihood, and what its derivatives need.
-
-    These are by entry: clicks less those that the unit's total lets expect, the expected clicks, and the design less
-    its mean within the unit.
-    """
+    """Return the conditional log-likelihood, and what its derivatives need."""
+    # These are by entry: clicks less those that the unit's total lets expect, the expected clicks, and the design less
+    # its mean within the unit.
     weight = cells.rows * np.exp(log_theta)
     total, clicks = np.bincount(cells.unit, weight), np.bincount(cells.unit, cells.clicks)
     share = weight / total[cells.unit]

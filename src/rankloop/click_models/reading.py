@@ -239,11 +239,9 @@ def fit_readings(log: ClickArrays, examination: Examination, base_position: Ints
 
 
 def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | None:
-    """Fit by query how fast examination falls; None where the log does not show that queries differ.
-
-    With the curve fixed but for its power, the conditional likelihood of each query's clicks is computed for a grid of
-    powers. Their mean and spread over the queries maximise the marginal likelihood (empirical Bayes).
-    """
+    """Fit by query how fast examination falls; None where the log does not show that queries differ."""
+    # With the curve fixed but for its power, the conditional likelihood of each query's clicks is computed for a grid
+    # of powers. Their mean and spread over the queries maximise the marginal likelihood (empirical Bayes).
     query = queries_of(log)
     n_queries = int(query.max()) + 1
     cells = _cells_of(log, examination, log.position, None, query[log.page])
@@ -273,11 +271,9 @@ def _fit_steepness(log: ClickArrays, examination: Examination) -> Steepness | No
 
 
 def _steepness_of_fixed_queries(log: ClickArrays, examination: Examination) -> Steepness | None:
-    """Return users who read the queries with a fixed order otherwise, None where click rates do not suggest it.
-
-    The curve comes from queries in which items moved. Where click rates fall faster or more slowly with the position in
-    the other queries, their order may be better or worse, or their users may read otherwise: the log cannot tell.
-    """
+    """Return users who read the queries with a fixed order otherwise, None where click rates do not suggest it."""
+    # The curve comes from queries in which items moved. Where click rates fall faster or more slowly with the position
+    # in the other queries, their order may be better or worse, or their users may read otherwise: the log cannot tell.
     query = queries_of(log)
     if examination.viewer is not None:
         query = np.unique(query * (int(examination.viewer.max()) + 1) + examination.viewer, return_inverse=True)[1]
@@ -328,10 +324,8 @@ def lacks_pages_with_two_clicks(log: ClickArrays) -> bool:
 def _cells_of(
     log: ClickArrays, examination: Examination, cell: Ints, base_position: Ints | None, cluster: Ints | None = None
 ) -> UnitCells:
-    """Return clicks by unit and cell, the units being those that the shared estimate compares.
-
-    The clusters are by row; those of the shared estimate unless given.
-    """
+    """Return clicks by unit and cell, the units being those that the shared estimate compares."""
+    # The clusters are by row; those of the shared estimate unless given.
     log = log if examination.viewer is None else pairs_by_viewer(log, examination.viewer)
     rows, epochs, weight = np.arange(len(log.pair)), examination.n_epochs, None
     unit = log.pair * epochs + log.page * epochs // log.n_pages

@@ -157,12 +157,10 @@ class LogJudge:
         return weights
 
     def _stretches(self, exposed: Floats) -> list[float]:
-        """Return by outcome how much wider the interval of an order gets because few clusters decide (Student's t).
-
-        The degrees of freedom of clicks are the effective number of clusters, by their clicks or by what moves the
-        curve. Few heavy purchases may carry another outcome, so it has its own number, by the variance that each
-        cluster adds: the square of its share in the order's value, less its share in the log's (Satterthwaite).
-        """
+        """Return by outcome how much wider the interval of an order gets because few clusters decide (Student's t)."""
+        # The degrees of freedom of clicks are the effective number of clusters, by their clicks or by what moves the
+        # curve. Few heavy purchases may carry another outcome, so it has its own number, by the variance that each
+        # cluster adds: the square of its share in the order's value, less its share in the log's (Satterthwaite).
         orders, tail = self.orders, 0.5 * (1.0 - self.options.level)
         counts: list[Any] = [effective_number(np.bincount(orders.row_cluster, self.table.clicked, orders.n_clusters))]
         moved = self.examination.influence[:, 1:] ** 2
@@ -190,13 +188,11 @@ class LogJudge:
         return OrderEstimate(earned, gain)
 
     def _ratio_intervals(self, values: OrderValues, allowance: Floats, stretches: list[float]) -> dict[str, Interval]:
-        """Return by outcome what the order earns: the interval of its ratio to the log, times what the log brought.
-
-        The ratio is convex in the curve of examination, so noise in the curve pushes it up, and resamples are pushed up
-        once more. The interval therefore joins that of the resamples and its mirror image around the estimate (the
-        percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide,
-        and reaches as much farther as the model of reading and the clicks disagree.
-        """
+        """Return by outcome what the order earns: the interval of its ratio to the log, times what the log brought."""
+        # The ratio is convex in the curve of examination, so noise in the curve pushes it up, and resamples are pushed
+        # up once more. The interval therefore joins that of the resamples and its mirror image around the estimate (the
+        # percentile and the basic bootstrap), on the scale of the logarithm. It is stretched where few clusters decide,
+        # and reaches as much farther as the model of reading and the clicks disagree.
         tail, intervals = 0.5 * (1.0 - self.options.level), {}
         for number, name in enumerate(self.outcomes):
             order, log = values.order[:, number], values.log[:, number]

@@ -250,10 +250,8 @@ def _rows_of_piece(piece: Piece) -> list[PageRows]:
 
 
 def _unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
-    """Return the share of the columns of each row that are not among the shown ones; 0 where it has none.
-
-    All rows are looked up at once: each by itself takes hours for a log of a million.
-    """
+    """Return the share of the columns of each row that are not among the shown ones; 0 where it has none."""
+    # All rows are looked up at once: each by itself takes hours for a log of a million.
     sizes = np.array([len(columns) for columns in rows])
     strange = ~np.isin(np.concatenate(rows), shown)
     n_familiar = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))

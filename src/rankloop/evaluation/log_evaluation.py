@@ -272,10 +272,8 @@ def _by_propensity(
 
 
 def _shown_in(log: ListLog, target: _Target) -> Iterator[Arrival | ShownList]:
-    """Yield every page, in values by name for a ranker with a schema.
-
-    Else it is a decision and its feedback, items being numbered in the order shown.
-    """
+    """Yield every page, in values by name for a ranker with a schema."""
+    # Else it is a decision and its feedback, items being numbered in the order shown.
     if target.schema is not None:
         yield from log.typed_by(target.schema).lists(target.schema)
         return

@@ -162,13 +162,11 @@ class OrderValues(NamedTuple):
 
 @kernel
 def _walk_pages(slots: Ints, table: Floats, attraction: Floats, worth: Floats, factor: Floats) -> tuple[Floats, Floats]:
-    """Return by row P(examined) over all draws, and by outcome what its attraction changes below it.
-
-    reading[j] is the probability that the last click was at position j − 1 (0: none), and later[i, j] the value of
-    the positions from i on in that case: e (v + a later[i + 1, i + 1]) + (1 − e a) later[i + 1, j], with
-    e = table[i, distance to the last click] times the factor of the item that was clicked last; `worth` (n_outcomes,
-    n_rows) is what an examined row brings.
-    """
+    """Return by row P(examined) over all draws, and by outcome what its attraction changes below it."""
+    # reading[j] is the probability that the last click was at position j − 1 (0: none), and later[i, j] the value of
+    # the positions from i on in that case: e (v + a later[i + 1, i + 1]) + (1 − e a) later[i + 1, j], with e = table[i,
+    # distance to the last click] times the factor of the item that was clicked last; `worth` (n_outcomes, n_rows) is
+    # what an examined row brings.
     n_draws, n_pages, k = slots.shape
     n_outcomes, n = worth.shape
     examined, effect_below = np.zeros(n), np.zeros((n_outcomes, n))

@@ -36,9 +36,8 @@ CHOICE_GUESSES, LIST_GUESSES, SECOND_ROLES = map(_names_by_role, ("roles_of_choi
 LIST_ROLES = (*LIST_GUESSES, *SECOND_ROLES)
 ALL_ROLES = tuple(dict.fromkeys((*LIST_ROLES, *CHOICE_GUESSES)))
 CHOICE_NAMES = frozenset(name for usual in CHOICE_GUESSES.values() for name in usual)
-NO_FEATURES = CHOICE_NAMES.union(
-    LIST_GUESSES["list"], *(USUAL_NAMES[name] for name in ("item", "click_weight", "user"))
-)
+NO_FEATURES = CHOICE_NAMES | {name for group in ("item", "click_weight", "user") for name in USUAL_NAMES[group]}
+NO_FEATURES |= set(LIST_GUESSES["list"])
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
 NEEDED_OF_CHOICES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")

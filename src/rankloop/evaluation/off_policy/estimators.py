@@ -275,11 +275,9 @@ def _ends(sums: Sums, method: str, options: Options, positions: int) -> tuple[En
 
 
 def _half_width(error: float, n: int, bound: str, level: float, span: float) -> float:
-    """Return the distance of a one-sided bound from the mean, with δ = 1 − level; infinite with one row.
-
-    t: t_(level, n−1) · σ / √n, equation 5.5 of the thesis.  hoeffding: span · √(ln(1/δ) / (2 n)), Hoeffding (1963).
-    bernstein: √(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)), theorem 4 of Maurer and Pontil (2009).
-    """
+    """Return the distance of a one-sided bound from the mean, with δ = 1 − level; infinite with one row."""
+    # t: t_(level, n−1) · σ / √n, equation 5.5 of the thesis.  hoeffding: span · √(ln(1/δ) / (2 n)), Hoeffding (1963).
+    # bernstein: √(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)), theorem 4 of Maurer and Pontil (2009).
     if bound == "hoeffding":
         return span * math.sqrt(math.log(1.0 / (1.0 - level)) / (2.0 * n))
     if n < 2:

@@ -181,10 +181,8 @@ class Sums:
         return float(self.mean[REWARD])
 
     def _effective_losses(self) -> float:
-        """Return the number of rows that pull the estimate down, by its skewness: 1/skew², as of so many rare losses.
-
-        As many as there are rows where the estimate does not lean downwards; 0 where no row differs from another.
-        """
+        """Return the number of rows that pull the estimate down, by its skewness: 1/skew², as of so many losses."""
+        # As many as there are rows where the estimate does not lean downwards; 0 where no row differs from another.
         groups = self.filled_groups()
         away = groups[:, TOP] - self.value * groups[:, BOTTOM]
         squares, cubes = float((away**2).sum()), float((away**3).sum())

@@ -3,7 +3,6 @@
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +24,8 @@ CLICK_PROBABILITIES, STOP_PROBABILITIES = (
     for part in ("click", "stop")
 )
 # Row p: the probability of examining position p with no click above, then with the last click 1, 2 … positions above.
-EXAMINATION_TABLE = np.array(list(zip_longest(*PUBLISHED_NUMBERS["examination"]["rows"], fillvalue=0.0))).T.copy()
+_ROWS = PUBLISHED_NUMBERS["examination"]["rows"]
+EXAMINATION_TABLE = np.array([row + [0.0] * (len(_ROWS) - len(row)) for row in _ROWS])
 N_DRAWS = 3  # The doubles for each position, of users who may stop.
 
 
