@@ -32,13 +32,7 @@ from rankloop.service.http.endpoints import Endpoints, JsonResponse, read_body, 
 from rankloop.service.request_bodies import Strict
 
 PAGE_FOLDER = Path(__file__).parent / "static"
-OPENSEARCH_DESCRIPTION = """<?xml version="1.0" encoding="UTF-8"?>
-<OpenSearchDescription xmlns="http://a9.com/-/spec/opensearch/1.1/">
-  <ShortName>rankloop search</ShortName>
-  <Description>Documents, in an order that learns from clicks</Description>
-  <Url type="text/html" template="{address}/search?q={{searchTerms}}"/>
-</OpenSearchDescription>
-"""
+OPENSEARCH_DESCRIPTION = Path(__file__).with_name("opensearch.xml").read_text(encoding="utf-8")
 COOKIE = "rankloop_visitor"
 VISITOR = re.compile(r"[0-9a-f]{32}")
 YEAR_SECONDS = 365 * 86_400

@@ -18,7 +18,7 @@ from rankloop.service.stores import base
 from rankloop.service.stores import postgres as postgres_store
 from rankloop.service.stores.postgres import (
     N_PARTITIONS,
-    SELECT_IMPRESSIONS,
+    QUERIES,
     Connections,
     PostgresStore,
     _connect,
@@ -201,7 +201,7 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgr
     store.records_of_impressions("ranker/a", names, 2**62)
     store.closed_among("ranker/a", names)
     store.records_of_impression("ranker/a", "1")
-    asked.append((SELECT_IMPRESSIONS, [["ranker/a"] * 3, names, [0] * 3]))
+    asked.append((QUERIES["select_impressions"], [["ranker/a"] * 3, names, [0] * 3]))
     many = "SELECT n, 'ranker/a', 0, n::text, repeat('x', 1500)::bytea, 'ranked', 0 FROM generate_series(1, 5000) AS n"
     with _connect(address, "write") as connection:
         connection.execute(f"INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition) {many}")

@@ -16,17 +16,7 @@ from rankloop.search.indexes.match_kernel import NUMBER
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000
-DOCUMENT_TABLES = """
-CREATE TABLE IF NOT EXISTS documents (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, at REAL NOT NULL,
-    title BLOB NOT NULL, body BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS texts (
-    number INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL, fields TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS words (word TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (word, stem)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
-"""
+DOCUMENT_TABLES = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 SELECT_ROWS = "SELECT number, id, at, title, body FROM documents"
 DAMAGED_FILE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 FULL_DEVICE_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

@@ -1,8 +1,10 @@
 """Stems of words by tantivy, each computed once, as texts and as numbers."""
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,8 @@ from rankloop.core.extras import import_extra
 from rankloop.core.types import Ints
 from rankloop.search.indexes.match_kernel import NUMBER
 
-LANGUAGES = frozenset(
-    {
-        *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
-        *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
-    }
-)
+LANGUAGE_DATA = tomllib.loads(Path(__file__).with_name("languages.toml").read_text(encoding="utf-8"))
+LANGUAGES = frozenset(LANGUAGE_DATA["stemmed"])
 PLAIN_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
 ACCENTED_LETTER = re.compile("([a-z])[\u0300-\u036f]+")
 MAX_CACHED_WORDS = 300_000

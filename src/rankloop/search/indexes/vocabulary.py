@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from rankloop.core.types import Ints
-from rankloop.search.indexes.stemmers import without_accents
+from rankloop.search.indexes.stemmers import LANGUAGE_DATA, without_accents
 
 MAX_VOCABULARY = 300_000  # words that are kept in memory
 MIN_FUZZY_LENGTH, MIN_LENGTH_OF_TWO_EDITS = 4, 8
@@ -16,29 +16,12 @@ MAX_NEAR_WORDS = 3
 MIN_PART_LENGTH, MIN_HEAD_LENGTH = 3, 4  # of a compound; its head is its last part
 MAX_COMPARED_ENDINGS, MAX_COMPARED_WORDS = 200, 5_000  # while somebody types
 MAX_COMPOUNDS = 20
-LINKING_LETTERS = ("", "s", "es", "n", "en", "er", "e")  # between the parts of a compound
-COMPOUNDING_LANGUAGES = frozenset({"german", "dutch", "danish", "swedish", "norwegian", "finnish"})
+LINKING_LETTERS, COMMON_WORDS = LANGUAGE_DATA["linking_letters"], LANGUAGE_DATA["common_words"]
+COMPOUNDING_LANGUAGES = frozenset(LANGUAGE_DATA["compounding"])
 DEFAULT_LANGUAGE = "english"
 MAX_GUESSED_WORDS = 1_000  # of a text, by which its language is guessed
 MIN_COMMON_SHARE = 0.06  # of words that are common words of the language
 UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
-COMMON_WORDS = {
-    "danish": "og i at det er en til af den for på med de som han et har ikke var jeg",
-    "dutch": "de het een en van ik te dat die in is niet op met voor zijn aan er maar om",
-    "english": "the of and to in is that it was for on are as with his they be at this from have or by not but",
-    "finnish": "ja on ei se että hän oli mutta niin kun myös ovat tai joka olla minä kuin sen",
-    "french": "le la les de des et est un une du que qui dans pour pas sur plus avec ce au il ne se",
-    "german": "der die und das ist nicht ein eine zu den von mit dem sich auf für es im auch wie als wird sind bei",
-    "hungarian": "a az és hogy nem is egy van ez de meg csak azt ha már volt el lesz mint",
-    "italian": "il la che di e è un una per non in con sono del le si da ma come più gli della al",
-    "norwegian": "og i det er på en som til at av for med ikke har jeg de den var han et",
-    "portuguese": "o a de que e do da em um para com não uma os no se na por mais as dos é ao",
-    "romanian": "și de la în a nu este cu pe un o să că din care mai fi au sunt pentru",
-    "russian": "и в не на что он с как это по но они к у из за от так его для",
-    "spanish": "el la de que y en un los del se las por con una no su para es al lo como más",
-    "swedish": "och i att det som en på är av för med den till inte har de om ett han var",
-    "turkish": "ve bir bu da de için ile ne çok gibi o en daha ama var mi değil olan kadar",
-}
 Frequency = Callable[[Sequence[str]], Sequence[float]]  # the number of documents of each of some words
 
 

@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 from rankloop.core.errors import Conflict, NotFound
@@ -13,19 +14,8 @@ from rankloop.service.records import Deleted, LogEntry, LogRow, Record, RolledBa
 if TYPE_CHECKING:
     from rankloop.service.stores.postgres import PostgresStore
 
-LOG_MIGRATIONS = (  # each step is run once; the type names in braces are those of the database
-    """
-    CREATE TABLE rankloop_events (seq {integer} PRIMARY KEY, entity TEXT NOT NULL, at {real} NOT NULL, impression TEXT,
-                                  body {binary} NOT NULL, kind TEXT NOT NULL{partition});
-    CREATE INDEX rankloop_events_by_entity ON rankloop_events (entity, seq);
-    CREATE INDEX rankloop_events_by_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;
-    CREATE INDEX rankloop_changes ON rankloop_events (entity, seq) WHERE impression IS NULL;
-    CREATE TABLE rankloop_snapshots (entity TEXT NOT NULL, number {integer} NOT NULL, at {real} NOT NULL,
-                                     state_seq {integer} NOT NULL, session {binary} NOT NULL,
-                                     projection {binary} NOT NULL, rejected {integer} NOT NULL,
-                                     oldest_open {integer} NOT NULL, PRIMARY KEY (entity, number));
-    """,
-)
+MIGRATIONS = Path(__file__).parent / "migrations"  # each step is run once; type names in braces are the database's
+LOG_MIGRATIONS = tuple(path.read_text(encoding="utf-8") for path in sorted(MIGRATIONS.glob("??.sql")))
 LOG_VERSION = len(LOG_MIGRATIONS)
 SAVE_SNAPSHOT = """INSERT INTO rankloop_snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entity, number) DO UPDATE
     SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, projection = excluded.projection,
@@ -238,6 +228,22 @@ class Store(ReadableLog):
     def _execute_all(self, entity: str, statements: Sequence[Statement]) -> None:
         """Run statements in one transaction while no other one changes the entity; deleted rows are overwritten."""
 
+    def _save_snapshot(self, row: LogRow, now: float, execute: Callable[[str, Sequence[Any]], Any]) -> None:
+        """Save the snapshot of a row inside its transaction, and thin the older ones of its entity.
+
+        A snapshot stays if a rollback leads to it that is not in the new snapshot yet: a restart needs it.
+        """
+        snapshot: Any = row.snapshot
+        execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
+        if row.kind != "snapshotted":  # that of a rollback, which is saved again lest it be thinned at this moment
+            return
+        surplus = _surplus_snapshots([tuple(each) for each in execute(SELECT_SNAPSHOTS, [row.entity]).fetchall()], now)
+        if surplus:
+            rollbacks = execute(SELECT_ROLLBACKS, [row.entity, snapshot.state_seq]).fetchall()
+            targets = {event.to for (body,) in rollbacks if isinstance(event := decode(body), RolledBack)}
+            for number in surplus - targets:
+                execute(DELETE_SNAPSHOT, [row.entity, number])
+
     def erase(self, entity: str, end_seq: int) -> None:
         """Delete all rows of an entity before an event: events, snapshots and states."""
         columns = {"events": "seq", "snapshots": "state_seq"}
@@ -294,28 +300,6 @@ class RegisteredLearner(NamedTuple):
 def is_shared(store: Store) -> TypeGuard["PostgresStore"]:
     """Return True for a store that several processes write to; its driver is imported only where it is used."""
     return store.shared
-
-
-def save_snapshot(row: LogRow, now: float, execute: Callable[[str, Sequence[Any]], Any]) -> None:
-    """Save the snapshot of a row inside its transaction, and thin the older ones of its entity.
-
-    A snapshot stays if a rollback leads to it that is not in the new snapshot yet: a restart needs it.
-
-    Args:
-      row: With a snapshot.
-      now: The time of the transaction.
-      execute: Runs a query in the transaction, and returns its cursor.
-    """
-    snapshot: Any = row.snapshot
-    execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
-    if row.kind != "snapshotted":  # that of a rollback, which is saved again lest it be thinned at this moment
-        return
-    surplus = _surplus_snapshots([tuple(each) for each in execute(SELECT_SNAPSHOTS, [row.entity]).fetchall()], now)
-    if surplus:
-        rollbacks = execute(SELECT_ROLLBACKS, [row.entity, snapshot.state_seq]).fetchall()
-        targets = {event.to for (body,) in rollbacks if isinstance(event := decode(body), RolledBack)}
-        for number in surplus - targets:
-            execute(DELETE_SNAPSHOT, [row.entity, number])
 
 
 def _surplus_snapshots(rows: Sequence[tuple[int, float]], now: float) -> set[int]:

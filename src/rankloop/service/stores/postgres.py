@@ -1,12 +1,14 @@
 """The log in PostgreSQL, for several processes: concurrent appends in one order, leases of learners, notifications."""
 
 import os
+import re
 import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from pathlib import Path
 from threading import Event as Flag
 from threading import Lock, Thread, current_thread
 from typing import Any
@@ -20,6 +22,8 @@ from rankloop.service.errors import StorageFull, Superseded, Unavailable
 from rankloop.service.records import LogRow, Record, partition_of
 from rankloop.service.stores import base
 
+STATEMENTS_FILE = Path(__file__).with_suffix(".sql")
+QUERIES = dict(re.findall(r"(?ms)^-- (\w+)\n(.+?);$", STATEMENTS_FILE.read_text(encoding="utf-8")))  # by name
 NOTIFY_CHANNEL = "SELECT pg_notify(%s, %s)"
 CONNECT_SECONDS = 5  # until a connection must be made
 LISTEN_SECONDS = 0.5  # between two looks whether to stop, and before a new connection
@@ -29,24 +33,14 @@ STATEMENT_SECONDS = {"read": 300}
 OTHER_STATEMENT_SECONDS = 30
 KEEPALIVE_OPTIONS = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 USER_TIMEOUT = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection without acknowledgements is given up
-SET_DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
-             WHERE current_setting('synchronous_commit') <> 'remote_apply'"""  # which is more than on
 COLUMN_TYPES = {
     "integer": "BIGINT",
     "real": "DOUBLE PRECISION",
     "binary": "BYTEA",
     "partition": ", partition INT NOT NULL",
 }
-SHARED_STORE_MIGRATIONS = (  # a step for each of the common ones
-    """
-    CREATE TABLE rankloop_published (entity TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
-                                     rejected BIGINT NOT NULL, session BYTEA NOT NULL, projection BYTEA NOT NULL,
-                                     fence BIGINT NOT NULL);
-    CREATE TABLE rankloop_leases (partition INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
-                                  until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_order (epoch BIGINT NOT NULL);
-    """,
+SHARED_STORE_MIGRATIONS = tuple(  # a step for each of the common ones
+    path.read_text(encoding="utf-8") for path in sorted(base.MIGRATIONS.glob("??-postgresql.sql"))
 )
 N_PARTITIONS = 16  # one process at a time learns a partition
 EVENT_NUMBER_BITS = 12  # of a sequence number: the position of an event in its transaction
@@ -57,12 +51,6 @@ CURRENT_XID = "pg_current_xact_id()::text::bigint"
 CLOCK_SECONDS = "extract(epoch FROM clock_timestamp())::float8"
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key"
 SELECT_FENCES = "SELECT partition, fence FROM rankloop_leases WHERE partition = ANY(%s) ORDER BY partition FOR SHARE"
-SELECT_IMPRESSIONS = """SELECT e.seq, e.entity, e.at, e.body
-    FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS k (entity, name, after)
-    JOIN rankloop_events e ON e.impression = k.name AND (e.entity || '') = k.entity AND e.seq > k.after
-    ORDER BY e.seq"""
-SELECT_LAST_CHANGES = """SELECT entity, max(seq) FROM rankloop_events
-    WHERE entity = ANY(%s) AND impression IS NULL AND kind <> 'snapshotted' GROUP BY entity"""
 INSERT_EVENTS = f"""INSERT INTO rankloop_events (seq, entity, at, impression, body, kind, partition)
     SELECT o.first + r.n - 1, r.entity, o.now, r.impression, r.body, r.kind, r.partition
     FROM (SELECT ({CURRENT_XID} + epoch) << {EVENT_NUMBER_BITS} AS first, {CLOCK_SECONDS} AS now FROM rankloop_order) o,
@@ -71,35 +59,9 @@ INSERT_EVENTS = f"""INSERT INTO rankloop_events (seq, entity, at, impression, bo
 FINAL_SEQ = f"(({OLDEST_RUNNING_XID} + (SELECT epoch FROM rankloop_order)) << {EVENT_NUMBER_BITS}) - 1"
 NEWEST_SEQ = "(SELECT coalesce(max(seq), 0) FROM rankloop_events)"
 SELECT_LAST = f"SELECT least({FINAL_SEQ}, {NEWEST_SEQ})"
-UPSERT_PUBLISHED = """INSERT INTO rankloop_published (entity, number, seq, rejected, session, projection, fence)
-    SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
-    ON CONFLICT (entity) DO UPDATE
-    SET number = excluded.number, seq = excluded.seq, rejected = excluded.rejected, session = excluded.session,
-        projection = excluded.projection, fence = excluded.fence
-    WHERE rankloop_published.seq < excluded.seq AND rankloop_published.fence <= excluded.fence"""
-UPDATE_COUNTS = """UPDATE rankloop_published SET seq = %s, projection = %s
-    WHERE entity = %s AND seq < %s AND number = %s"""
 SELECT_LAG = f"""SELECT coalesce(max({CLOCK_SECONDS} - e.at), 0) FROM rankloop_published p CROSS JOIN LATERAL
     (SELECT at FROM rankloop_events WHERE entity = p.entity AND seq > p.seq ORDER BY seq LIMIT 1) e"""
-UPSERT_LEASES = """INSERT INTO rankloop_leases AS l (partition, holder, fence, until)
-    SELECT number, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS number
-    WHERE NOT EXISTS (SELECT 1 FROM rankloop_leases h
-                      WHERE h.partition = number AND h.holder <> %s AND h.until >= clock_timestamp())
-    ON CONFLICT (partition) DO UPDATE
-    SET fence = CASE WHEN l.holder = excluded.holder THEN l.fence ELSE l.fence + 1 END,
-        holder = excluded.holder, until = excluded.until
-    WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING partition, fence"""
-TAKE_LEASE = """UPDATE rankloop_leases SET holder = ?, fence = fence + 1,
-    until = clock_timestamp() + make_interval(secs => ?) WHERE partition = ?"""
 RELEASE_LEASES = "UPDATE rankloop_leases SET until = '-infinity' WHERE holder = ?"
-UPSERT_LEARNER = """INSERT INTO rankloop_learners AS l (holder, since, until)
-    VALUES (%s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
-    ON CONFLICT (holder) DO UPDATE SET until = excluded.until,
-    since = CASE WHEN l.until < clock_timestamp() THEN excluded.since ELSE l.since END"""
-SELECT_LEARNERS = """SELECT l.holder, array_remove(array_agg(h.partition), NULL),
-    extract(epoch FROM clock_timestamp() - l.since)::float8
-    FROM rankloop_learners l LEFT JOIN rankloop_leases h ON h.holder = l.holder AND h.until >= clock_timestamp()
-    WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
 DELETE_OLD_LEARNERS = "DELETE FROM rankloop_learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
@@ -114,7 +76,7 @@ def _connect(address: str, purpose: str) -> psycopg.Connection[Any]:
         "statement_timeout": STATEMENT_SECONDS.get(purpose, OTHER_STATEMENT_SECONDS),
     }
     try:
-        connection.execute(SET_DURABLE)
+        connection.execute(QUERIES["set_durable"])
         if purpose == "write":  # a few keys among millions of rows are looked up, whatever the statistics say
             connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off")
         for setting, seconds in waits.items():
@@ -269,17 +231,17 @@ class PostgresStore(base.Store):
         if batch.keys:
             entities, names = zip(*batch.keys)
             seqs = list(batch.keys.values())
-            queries[SELECT_IMPRESSIONS] = [list(entities), [name.replace("\0", "") for name in names], seqs]
+            queries[QUERIES["select_impressions"]] = [list(entities), [name.replace("\0", "") for name in names], seqs]
         if batch.watched:
-            queries[SELECT_LAST_CHANGES] = [list(batch.watched)]
+            queries[QUERIES["select_last_changes"]] = [list(batch.watched)]
         cursor = psycopg.ClientCursor(connection)
         cursor.execute("; ".join(queries), [value for values in queries.values() for value in values])
         results: dict[str, list[Any]] = {}
         for query in queries:
             results[query] = cursor.fetchall() if cursor.description else []
             cursor.nextset()
-        changed, fences = results.get(SELECT_LAST_CHANGES, []), results.get(SELECT_FENCES, [])
-        return base.records_of(results.get(SELECT_IMPRESSIONS, [])), dict(changed), dict(fences)
+        changed, fences = results.get(QUERIES["select_last_changes"], []), results.get(SELECT_FENCES, [])
+        return base.records_of(results.get(QUERIES["select_impressions"], [])), dict(changed), dict(fences)
 
     def _insert(self, connection: psycopg.Connection[Any], rows: Sequence[LogRow]) -> tuple[int, float]:
         partitions = [partition_of(row.entity, self.partitions) for row in rows]
@@ -289,7 +251,7 @@ class PostgresStore(base.Store):
         self._on_step("inserted")
         for row in rows:
             if row.snapshot is not None:
-                base.save_snapshot(
+                self._save_snapshot(
                     row, now, lambda query, values: connection.execute(_with_percent_marks(query), list(values))
                 )
                 self._on_step("snapshot")
@@ -324,7 +286,7 @@ class PostgresStore(base.Store):
     def pause_learning(self, entity: str, seconds: float) -> Iterator[None]:
         """Take the lease of an entity's learner worker, which stops and rebuilds it from the log afterwards."""
         partition, holder = partition_of(entity, self.partitions), f"amendment {os.getpid()} {secrets.token_hex(4)}"
-        self._execute_all(entity, [(TAKE_LEASE, [(holder, seconds, partition)])])
+        self._execute_all(entity, [(QUERIES["take_lease"], [(holder, seconds, partition)])])
         try:
             yield
         finally:
@@ -334,14 +296,14 @@ class PostgresStore(base.Store):
         """Acquire and renew leases; the clock of the server decides which have expired."""
         values = [holder, seconds, sorted(partitions), holder]
         with self._connection("lease", "the leases cannot be renewed now") as connection:
-            return [base.Lease(*row) for row in connection.execute(UPSERT_LEASES, values).fetchall()]
+            return [base.Lease(*row) for row in connection.execute(QUERIES["upsert_leases"], values).fetchall()]
 
     def register_learner(self, holder: str, seconds: float) -> list[base.RegisteredLearner]:
         """Register a learner worker and return all."""
         with self._connection("lease", "the leases cannot be renewed now") as connection:
             connection.execute(DELETE_OLD_LEARNERS)
-            connection.execute(UPSERT_LEARNER, [holder, seconds])
-            rows = connection.execute(SELECT_LEARNERS).fetchall()
+            connection.execute(QUERIES["upsert_learner"], [holder, seconds])
+            rows = connection.execute(QUERIES["select_learners"]).fetchall()
         return [base.RegisteredLearner(name, frozenset(held), age) for name, held, age in rows]
 
     def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
@@ -370,10 +332,11 @@ class PostgresStore(base.Store):
                 raise Superseded("another learner worker has taken over this partition")
             for each in publications:
                 if each.session is None:
-                    connection.execute(UPDATE_COUNTS, [each.seq, each.projection, each.entity, each.seq, each.number])
+                    counts = [each.seq, each.projection, each.entity, each.seq, each.number]
+                    connection.execute(QUERIES["update_counts"], counts)
             new = [each for each in publications if each.session is not None]
             if new:
-                connection.execute(UPSERT_PUBLISHED, [lease.fence, *map(list, zip(*new))])
+                connection.execute(QUERIES["upsert_published"], [lease.fence, *map(list, zip(*new))])
                 connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
     def publication(self, entity: str) -> base.Publication | None:

@@ -304,7 +304,7 @@ class SqliteStore(base.Store):
         self._on_step("inserted")
         for row in rows:
             if row.snapshot is not None:
-                base.save_snapshot(row, now, self._writer.execute)
+                self._save_snapshot(row, now, self._writer.execute)
                 self._on_step("snapshot")
         self._on_step("commit")
         self._writer.execute("COMMIT")
