@@ -157,7 +157,6 @@ class Here:
     """The engine for debugging, small jobs and notebooks: one task after another."""
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
-        """Return function(task) of all tasks, in their order."""
         results = []
         for index, task in enumerate(tasks):
             results.append(function(task))
@@ -167,7 +166,6 @@ class Here:
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         yield lambda argument: sum_in_order(answers_of(partitions, function, argument))
 
 
@@ -176,7 +174,6 @@ class Threads(ParallelEngine):
     """The engine for compiled kernels, which run in parallel without the global lock; Python code gains nothing."""
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
-        """Return function(task) of all tasks, in their order."""
         pool = ThreadPoolExecutor(self.workers or usable_cores())
         try:
             return self.map_in_threads(pool, tasks, function, done)
@@ -185,7 +182,6 @@ class Threads(ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         with ThreadPoolExecutor(min(self.workers or usable_cores(), len(partitions))) as pool:
 
             def total(argument: Any) -> Floats:

@@ -41,7 +41,6 @@ class Cluster(base.ParallelEngine):
     address: str | None = None
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
-        """Return function(task) of all tasks, in their order."""
         ray = self._connect()
         remote = ray.remote(_answer_here).options(num_cpus=TASK_CORES, max_retries=MAX_RETRIES)
         waiting = {remote.remote(_versions(), function, task): index for index, task in enumerate(tasks)}
@@ -61,7 +60,6 @@ class Cluster(base.ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         ray = self._connect()
         shares = self.shares_of(partitions, int(ray.cluster_resources().get("CPU", 1)))
         # Calls are repeated until the last restart has failed: a machine that is down uses up any number of them.

@@ -29,7 +29,6 @@ class LocalProcesses(base.ParallelEngine):
     """
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
-        """Return function(task) of all tasks, in their order."""
         with self._workers(min(self.workers or base.usable_cores(), len(tasks))) as (pool, workers):
             free: SimpleQueue[EngineProcess] = SimpleQueue()
             for worker in workers:
@@ -46,7 +45,6 @@ class LocalProcesses(base.ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        """Yield argument ↦ Σ over the partitions of function(partition, argument)."""
         shares = self.shares_of(partitions, base.usable_cores())
         with self._workers(len(shares)) as (pool, workers):
 
