@@ -30,53 +30,6 @@ def is_valid_id(id: Id) -> bool:
     return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
-def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> tuple[list[Id], Any]:
-    """Return ids, and rows of numbers by name or as an array.
-
-    Args:
-      candidates: `{id: {feature: value}}`, a list of dicts with an `id` each, an array, or a DataFrame; None: no items.
-      names: The names of the features.
-      ids: The item ids of an array; by default 0, 1, 2 and so on.
-    """
-    is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
-    if candidates is None:
-        return [], []
-    if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
-        raw_ids, rows = _records_of(candidates, names)
-        listed = plain_ids(raw_ids)
-        if not listed:
-            raise InvalidInput("there are no items to rank; give at least one")
-        return listed, [_by_name(row, names, f"item {id!r}") for id, row in zip(listed, rows)]
-    try:
-        array = types.real_numbers(candidates, "candidates")
-    except InvalidInput:
-        forms = "{id: {feature: value}}, a list of dicts, an array or a DataFrame"
-        raise InvalidInput(f"candidates must be {forms}") from None
-    if array.ndim != 2 or array.shape[1] != len(names):
-        raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
-    listed = plain_ids(ids) or list(range(len(array)))
-    if len(listed) != len(array):
-        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows of candidates: give one id for each row")
-    return listed, types.finite_floats(array, 2, "features")
-
-
-def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
-    """Return candidates with a schema as ids and values by name.
-
-    Args:
-      candidates: `{id: {field: value}}`, a list of dicts with an `id` each, or a DataFrame; None: no items.
-      names: The fields of the schema.
-    """
-    if candidates is None:
-        return [], []
-    is_table = isinstance(candidates, Mapping | Sequence) or hasattr(candidates, "columns")
-    if isinstance(candidates, str) or not is_table:
-        raise InvalidInput("with a schema candidates must be {id: {field: value}}, a list of dicts or a DataFrame")
-    ids, rows = _records_of(candidates, names)
-    # Copied, because the caller may change the values before the feedback comes.
-    return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
-
-
 def _records_of(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[Any]]:
     """Return ids and values by name of a table by id, a data frame (with None for NaN) or a list of records."""
     if isinstance(candidates, Mapping):
@@ -218,6 +171,43 @@ class Adapter(NamedTuple):
     key: Callable[[Id], Any] = str  # ids with equal keys are equal; the keys of a JSON object are strings
     encoder: Any = None  # `features.Encoder`, where there is a schema
     fills: bool = False  # a missing feature counts as the mean of the other items, not as 0
+
+    def numeric_candidates(self, candidates: Any, ids: Sequence[Id] = ()) -> tuple[list[Id], Any]:
+        """Return ids, and rows of numbers by name or as an array, of candidates as `Ranker.rank` takes them."""
+        names = self.feature_names
+        is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
+        if candidates is None:
+            return [], []
+        if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
+            raw_ids, rows = _records_of(candidates, names)
+            listed = plain_ids(raw_ids)
+            if not listed:
+                raise InvalidInput("there are no items to rank; give at least one")
+            return listed, [_by_name(row, names, f"item {id!r}") for id, row in zip(listed, rows)]
+        try:
+            array = types.real_numbers(candidates, "candidates")
+        except InvalidInput:
+            forms = "{id: {feature: value}}, a list of dicts, an array or a DataFrame"
+            raise InvalidInput(f"candidates must be {forms}") from None
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise InvalidInput(
+                f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}"
+            )
+        listed = plain_ids(ids) or list(range(len(array)))
+        if len(listed) != len(array):
+            raise InvalidInput(f"{len(listed)} ids for {len(array)} rows of candidates: give one id for each row")
+        return listed, types.finite_floats(array, 2, "features")
+
+    def raw_candidates(self, candidates: Any) -> tuple[list[Id], list[Any]]:
+        """Return ids and values by name of candidates with a schema, as `Ranker.rank` takes them."""
+        if candidates is None:
+            return [], []
+        is_table = isinstance(candidates, Mapping | Sequence) or hasattr(candidates, "columns")
+        if isinstance(candidates, str) or not is_table:
+            raise InvalidInput("with a schema candidates must be {id: {field: value}}, a list of dicts or a DataFrame")
+        ids, rows = _records_of(candidates, self.feature_names)
+        # Copied, because the caller may change the values before the feedback comes.
+        return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
 
     def query(
         self,

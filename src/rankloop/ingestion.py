@@ -52,9 +52,6 @@ def ingest(
       columns: The column of each role, if the names of the columns do not tell.
       progress: Called with the number of pages that were sent, and of all pages.
       skip_bad_rows: Leave out rows with a bad cell, and say how many in `columns`.
-
-    Returns:
-      The numbers of accepted and repeated pages.
     """
     spec = client.ranker(ranker)
     schema = _schema_of(spec, ranker)

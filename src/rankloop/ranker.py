@@ -250,12 +250,7 @@ class Ranker:
     ) -> list[Id]:
         """Return the ids in the best order, without exploration; nothing can be learned from it.
 
-        Args:
-          candidates: The items, as in `rank`, like all other arguments.
-          context: Values about the user or the request by name.
-          ids: The item ids of an array, or those of items without values.
-          query: An id of the query.
-          at: The time of the ranking; None: now.
+        All arguments are those of `rank`.
         """
         request = self._request(candidates, context, ids, query, at)
         return [request.ids[item] for item in self.session.predict(request.query).tolist()]
@@ -265,12 +260,8 @@ class Ranker:
     ) -> dict[Id, float]:
         """Return the scores by which `predict` orders items, the best first; nothing is decided or learned.
 
-        For `click_regression` a score is the log odds of a click at the first position, up to a constant.
-
-        Args:
-          candidates: The items, as in `rank`.
-          context: Values about the user or the request by name.
-          **options: ids, query and at, as in `predict`.
+        For `click_regression` a score is the log odds of a click at the first position, up to a constant. All arguments
+        are those of `predict`.
 
         Raises:
           InvalidInput: If the learner does not order items by a weighted sum of their features.
@@ -289,9 +280,9 @@ class Ranker:
     ) -> QueryRequest:
         context, at = {} if context is None else context, time.time() if at is None else at
         if self.schema is None:
-            item_ids, rows = adapter.candidates_of(candidates, self.features, ids)
+            item_ids, rows = self.adapter.numeric_candidates(candidates, ids)
             return self.adapter.query(item_ids, rows, context, query)
-        item_ids, rows = adapter.raw_candidates(candidates, self.schema.features)
+        item_ids, rows = self.adapter.raw_candidates(candidates)
         item_ids = item_ids or plain_ids(ids) or list(self.items)
         rows = self.counters.filled(item_ids, rows or [{} for _ in item_ids], context, at)
         return self.adapter.query(item_ids, rows, context, query, at=at)

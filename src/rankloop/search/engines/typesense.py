@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,10 +43,8 @@ class TypesenseAdapter:
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
         documents = list[TextDocument]()
         for id in ids:
-            try:
+            with suppress(ObjectNotFound):
                 documents.append(self._settings.document(self._collection.documents[id].retrieve()))
-            except ObjectNotFound:
-                continue
         return documents
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:

@@ -14,6 +14,7 @@ from rankloop.service.domain.projection import Projection
 from rankloop.service.domain.trainer import state_of
 from rankloop.service.log.writer import kind_of
 from rankloop.service.records import FeedbackReceived, Rebased, RolledBack, Snapshotted
+from rankloop.service.request_bodies import ForgetBody
 from rankloop.service.stores.base import Store
 
 AFTER_ALL_EVENTS = 2**62
@@ -22,12 +23,8 @@ BESIDE_SERVING_SECONDS = 0.002  # of work, after which learning again pauses as 
 Changes = Mapping[int, records.Event | None]  # new events by number; None for events that are removed
 
 
-class Selection(NamedTuple):
+class Selection(ForgetBody):
     """Conditions on impressions to remove; all that are given must hold."""
-
-    query_id: str | None = None
-    user: str | None = None
-    shown_before: float | None = None  # seconds since 1970
 
     def impressions(self, logged: Sequence[records.Record]) -> dict[str, str]:
         """Return the names of the impressions that meet the conditions, each with the place that has the user."""

@@ -186,11 +186,7 @@ def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
 
 
 def config_of(body: CreateBody) -> RankerConfig:
-    """Check a request and return the configuration; its `body` is the request in normal form.
-
-    Raises:
-      Rejected: If a field is wrong.
-    """
+    """Check a request and return the configuration, whose `body` is the request in normal form, or refuse it."""
     given_base, plain = body.base, body.problem
     items, schema, encoding = _items(plain), None, None
     if plain.schema is not None:

@@ -259,11 +259,7 @@ class Consumer:
             self.trainer.find_state = lambda number: state_of(log.snapshot(entity, number))
 
     def apply(self, records: Sequence[Record]) -> list[Due]:
-        """Apply a batch of records, and return the events to write: snapshots, and the guard's rollback.
-
-        Raises:
-          Unavailable: If the log cannot be read.
-        """
+        """Apply a batch of records, and return the events to write: snapshots, and the guard's rollback."""
         records = [record for record in records if record.seq > self.projection.seq]
         self._look_up(records)
         due: list[Due] = []

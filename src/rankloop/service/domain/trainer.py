@@ -104,14 +104,13 @@ class Trainer:
 
     def published(self) -> PublishedState:
         """Return the state for serving, without the event and the counts that belong to it."""
-        schemas = tuple([encoder.schema for encoder in self.config.encoders.values()])
         return PublishedState(
             number=self.number,
             state=self.session.state,
             learned=self.session.learned,
             refused=self.session.refused,
             rejected=self.rejected,
-            schemas=schemas,
+            schemas=tuple(self.config.schemas),
         )
 
     def saved(self) -> bytes:

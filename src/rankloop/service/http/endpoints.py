@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from rankloop.service.http.keys_and_limits import FILE_MEDIA, JSON_MEDIA, JsonResponse, receive_content
-from rankloop.service.http.problems import PROBLEM_MEDIA, ProblemDocument, invalid_body
+from rankloop.service.http.problems import PROBLEM_MEDIA, InvalidBody, ProblemDocument
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def decode(content: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
-        raise invalid_body(error, bytes(content), kind) from None
+        raise InvalidBody.of(error, bytes(content), kind) from None
 
 
 async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:

@@ -285,12 +285,7 @@ def _check_grant(grant: Grant | None, has_key: bool, scope: Scope, endpoint: "En
 
 
 def check_reach(scope: Scope, *names: str | None) -> None:
-    """Refuse names of rankers, experiments and catalogues that the key of a call is not for.
-
-    Args:
-      scope: The scope of the call.
-      *names: The names; None is skipped.
-    """
+    """Refuse names of rankers, experiments and catalogues that the key of a call is not for; None is skipped."""
     grant: Grant | None = scope.get("grant")
     if grant is not None and not all(grant.reaches(name) for name in names if name is not None):
         scope["refusal"] = "ranker"

@@ -96,20 +96,14 @@ class InvalidBody(Rejected):
         super().__init__(dotted or "body", reason)
         self.path = path  # the keys and positions that lead to the value
 
-
-def invalid_body(error: msgspec.DecodeError, content: bytes, kind: Any) -> Exception:
-    """Return `InvalidBody` with the path to the wrong value of a body; `error` itself if the body is not JSON.
-
-    Args:
-      error: The error of msgspec.
-      content: The body.
-      kind: The type of the body.
-    """
-    if not isinstance(error, msgspec.ValidationError):
-        return error
-    with suppress(ValueError, RecursionError):
-        return _located(json.loads(content), kind, ()) or InvalidBody((), str(error))
-    return InvalidBody((), str(error))
+    @classmethod
+    def of(cls, error: msgspec.DecodeError, content: bytes, kind: Any) -> Exception:
+        """Return the error with the path to the wrong value of a body; `error` itself if the body is not JSON."""
+        if not isinstance(error, msgspec.ValidationError):
+            return error
+        with suppress(ValueError, RecursionError):
+            return _located(json.loads(content), kind, ()) or cls((), str(error))
+        return cls((), str(error))
 
 
 def _located(value: Any, kind: Any, path: Path) -> InvalidBody | None:

@@ -175,8 +175,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=bodies.ForgetBody)
     async def forget_impressions(name: str, request: Request) -> Response:
         """Delete impressions from log and snapshots, and retrain without them."""
-        body = await read_body(request, bodies.ForgetBody)
-        selection = Selection(body.query_id, body.user, body.shown_before)
+        selection = await read_body(request, Selection)
         return JsonResponse({"forgotten": await endpoints.node.administration.forget(name, selection)})
 
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)

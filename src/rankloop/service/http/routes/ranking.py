@@ -12,7 +12,7 @@ from rankloop.service import request_bodies as bodies
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import Endpoints, decode
 from rankloop.service.http.keys_and_limits import key_of
-from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, invalid_body, problem_of
+from rankloop.service.http.problems import PROBLEM_KINDS, InvalidBody, problem_of
 from rankloop.service.request_bodies import FeedbackBody, FeedbackResponse, RankBody, RankResponse
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _add_single_calls(endpoints: Endpoints, path: str, tag: str, experiment: boo
         try:
             return node.feedback.receive(name, _decode_feedback(content), experiment)
         except msgspec.DecodeError as error:
-            raise invalid_body(error, content, FeedbackBody) from None
+            raise InvalidBody.of(error, content, FeedbackBody) from None
 
 
 def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment: bool) -> Awaitable[RankResponse]:
@@ -75,7 +75,7 @@ def _rank(node: "Node", name: str, content: bytes, headers: Headers, experiment:
     try:
         return rank(name, _decode_ranking(content), key)
     except msgspec.DecodeError as error:
-        raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
+        raise _with_feature_name(InvalidBody.of(error, content, RankBody), runtime) from None
 
 
 def _with_feature_name(error: Exception, runtime: Any) -> Exception:
