@@ -110,7 +110,7 @@ class Trainer:
             learned=self.session.learned,
             refused=self.session.refused,
             rejected=self.rejected,
-            schemas=tuple(self.config.schemas),
+            schemas=tuple([encoder.schema for encoder in self.config.encoders.values()]),
         )
 
     def saved(self) -> bytes:
