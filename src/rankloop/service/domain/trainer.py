@@ -66,13 +66,18 @@ class Trainer:
         self.number += 1  # since snapshots of both versions may exist
 
     def learn(self, ranked: Ranked, received: FeedbackReceived, is_late_outcome: bool = False) -> None:
-        """Learn from a closed impression; an update that fails is counted, not raised."""
+        """Learn from a closed impression; an update that fails is counted, not raised.
+
+        An unexpected error is a defect of the learner if it comes again. Else it was the machine's, such as a lack of
+        memory, and an update that a replay makes must not be missing here.
+        """
         try:
-            query = logged_query(ranked, self.config)
-            decision = with_receipt(decision_from_plain(ranked.decision or {}), self.config.learner)
-            query = query._replace(item_ids=()) if is_late_outcome else query
-            shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
-            self.session.learn(query, decision, self.feedback(received, ranked, decision, shadow))
+            try:
+                self._learn(ranked, received, is_late_outcome)
+            except (UnstableUpdate, IncompatibleFeedback, InvalidInput):
+                raise
+            except Exception:
+                self._learn(ranked, received, is_late_outcome)
         except UnstableUpdate:
             return  # the session has counted it in `refused`
         except (IncompatibleFeedback, InvalidInput):
@@ -82,6 +87,13 @@ class Trainer:
             self.rejected += 1
         else:
             self.number += 1
+
+    def _learn(self, ranked: Ranked, received: FeedbackReceived, is_late_outcome: bool) -> None:
+        query = logged_query(ranked, self.config)
+        decision = with_receipt(decision_from_plain(ranked.decision or {}), self.config.learner)
+        query = query._replace(item_ids=()) if is_late_outcome else query
+        shadow = self.config.body.shadow or ranked.ingested or ranked.reordered
+        self.session.learn(query, decision, self.feedback(received, ranked, decision, shadow))
 
     def feedback(self, received: FeedbackReceived, ranked: Ranked, decision: Decision[Any], shadow: bool) -> Feedback:
         """Return feedback in the item numbers of the learner's query, without items that it did not rank.
