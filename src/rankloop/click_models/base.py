@@ -160,11 +160,9 @@ class Prior(NamedTuple):
 
     @classmethod
     def estimated(cls, hits: Floats, rows: Floats) -> Self:
-        """Return a belief as strong as the pairs are alike: by how much more their shares differ than by chance.
-
-        With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1),
-        from which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
-        """
+        """Return a belief as strong as the pairs are alike: by how much more their shares differ than by chance."""
+        # With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1),
+        # from which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
         mean = float((hits.sum() + 0.5) / (rows.sum() + 1.0))
         n, h = rows[rows > 0.0], hits[rows > 0.0]
         noise = mean * (1.0 - mean)
@@ -278,13 +276,11 @@ class ClickModel:
         raise NotImplementedError
 
     def prior_of(self, log: ClickArrays) -> Prior:
-        """Return a belief as strong as pairs are alike, from how this model, which knows no other difference, errs.
-
-        Where a pair attracts by δ more than the model says, two of its rows err together: with e the probability that
-        a row was examined, E(c − p)(c' − p') = e e' E δ². So E δ² is a ratio of sums over the rows of each pair, two
-        and two, and a beta distribution with that variance has m(1 − m)/E δ² − 1 rows. Where the sum is within chance,
-        pairs are taken to be as the model says.
-        """
+        """Return a belief as strong as pairs are alike, from how this model, which knows no other difference, errs."""
+        # Where a pair attracts by δ more than the model says, two of its rows err together: with e the probability that
+        # a row was examined, E(c − p)(c' − p') = e e' E δ². So E δ² is a ratio of sums over the rows of each pair, two
+        # and two, and a beta distribution with that variance has m(1 − m)/E δ² − 1 rows. Where the sum is within
+        # chance, pairs are taken to be as the model says.
         p, mean = clipped(self.probabilities(log, given_clicks=True).clicked), self.attraction
         examined = p / mean[log.pair]
 

@@ -63,13 +63,11 @@ def segments_of_users(log: ClickArrays) -> Ints | None:
 
 
 def positions_follow_users(log: ClickArrays) -> bool:
-    """Return true if every user gets an order of their own, of the same items for the same query.
-
-    An order that follows the taste of users makes items look better at high positions than they are, and nothing in
-    clicks shows it. Orders that only change with time put an item, between two visits of a user, as near to both as
-    these are to each other. Where they do not, orders differ by user; where pages of different users are often the
-    same, they differ by segment or by the variant of a test.
-    """
+    """Return true if every user gets an order of their own, of the same items for the same query."""
+    # An order that follows the taste of users makes items look better at high positions than they are, and nothing in
+    # clicks shows it. Orders that only change with time put an item, between two visits of a user, as near to both as
+    # these are to each other. Where they do not, orders differ by user; where pages of different users are often the
+    # same, they differ by segment or by the variant of a test.
     page = log.page
     order = np.lexsort((page, log.pair))
     pair, user, height = log.pair[order], log.session[page[order]], np.log1p(log.position[order])
@@ -93,12 +91,11 @@ def positions_follow_users(log: ClickArrays) -> bool:
 
 
 def moves_smoothly(log: ClickArrays) -> bool:
-    """Return true if items change their heights smoothly over time, as those that follow a trend do.
-
-    From one part of the log to the next ones, the squares of moves stay alike where heights are drawn anew, grow with
-    the distance in time where they change in steps, and with its square where they change smoothly. What makes an item
-    rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be compared.
-    """
+    """Return true if items change their heights smoothly over time, as those that follow a trend do."""
+    # From one part of the log to the next ones, the squares of moves stay alike where heights are drawn anew, grow with
+    # the distance in time where they change in steps, and with its square where they change smoothly. What makes an
+    # item rise and fall so slowly may make it attractive, too, and then its clicks at several heights cannot be
+    # compared.
     return any(_is_smooth(log, log.page * parts // log.n_pages, parts) for parts in (SHORT_EPOCHS, 2 * SHORT_EPOCHS))
 
 

@@ -356,14 +356,12 @@ def _position_reading(curve: tuple[Floats, Floats, Floats], background: Floats, 
 def _background_reading(
     log: ClickArrays, cells: UnitCells, examination: Examination, trust: float, noise: float
 ) -> Reading:
-    """Return users who click by attraction γ, by trust in a position, or by chance: E c = θ_k (γ + τ / k) + ν.
-
-    τ and ν are `trust` and `noise` times the mean attraction. Given these, the attraction of a unit is expected from
-    its clicks and from what units have that stand as high on average, and θ maximises the conditional likelihood with
-    log(γ + τ / k + ν / θ_k) as offset.
-    References: Agarwal, Wang, Li, Bendersky and Najork (2019), Addressing Trust Bias for Unbiased Learning-to-Rank;
-    Vardasbi, Oosterhuis and de Rijke (2020), When Inverse Propensity Scoring Does Not Work.
-    """
+    """Return users who click by attraction γ, by trust in a position, or by chance: E c = θ_k (γ + τ / k) + ν."""
+    # τ and ν are `trust` and `noise` times the mean attraction. Given these, the attraction of a unit is expected from
+    # its clicks and from what units have that stand as high on average, and θ maximises the conditional likelihood with
+    # log(γ + τ / k + ν / θ_k) as offset.
+    # Agarwal, Wang, Li, Bendersky and Najork (2019), Addressing Trust Bias for Unbiased Learning-to-Rank; Vardasbi,
+    # Oosterhuis and de Rijke (2020), When Inverse Propensity Scoring Does Not Work.
     n = len(examination.log_curve)
     design, prior = position_design(n), position_prior(n)
     theta, shape = examination.curve, 1.0 / (1.0 + np.arange(n))

@@ -67,10 +67,8 @@ def release_compiler_memory() -> None:
 
 @cache
 def kernel_folder() -> Path:
-    """Return the folder for machine code: `NUMBA_CACHE_DIR`, else beside a checkout, else in the cache folder.
-
-    Its name changes with any line of the package, because a kernel may call one in another file.
-    """
+    """Return the folder for machine code: `NUMBA_CACHE_DIR`, else beside a checkout, else in the cache folder."""
+    # Its name changes with any line of the package, because a kernel may call one in another file.
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
     checkout = PACKAGE_FOLDER.parents[1]

@@ -108,11 +108,9 @@ class Attraction(NamedTuple):
         return cls(fitted, users.examination, means, prior.mean, matters, pages.pair, pages.position)
 
     def draw(self, rng: Generator) -> tuple[Floats, dict[str, Any]]:
-        """Draw a world: attraction by row, and users.
-
-        Examination is drawn from its estimate. Given the draw, so much of each pair was examined, and its attraction is
-        drawn from what its clicks leave open.
-        """
+        """Draw a world: attraction by row, and users."""
+        # Examination is drawn from its estimate. Given the draw, so much of each pair was examined, and its attraction
+        # is drawn from what its clicks leave open.
         fitted, factor = self.fitted, np.ones(len(self.position))
         if fitted.browsing:
             curve = np.clip(self.examination.draws(rng, 1)[0], MIN_PROBABILITY, 1.0)

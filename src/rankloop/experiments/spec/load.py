@@ -149,10 +149,8 @@ def _build(thing: Any, category: str, position: str, experiment: Experiment) -> 
 
 
 def read_spec(path: Path) -> Experiment:
-    """Read an experiment; without a name it takes the file's, and its `imports` are looked for beside it.
-
-    Every part of it is built once, so that what is wrong is found before anything runs.
-    """
+    """Read an experiment; without a name it takes the file's, and its `imports` are looked for beside it."""
+    # Every part of it is built once, so that what is wrong is found before anything runs.
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

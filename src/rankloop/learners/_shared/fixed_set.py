@@ -67,11 +67,9 @@ def with_gains(totals: Floats, items: Ints, grades: Floats, form: int, start: fl
 
 
 def gain_for(measure: Measure) -> GainForm:
-    """Return the form in which a measure turns a grade into a gain.
-
-    [grade ≥ relevant_from] of a precision becomes min(grade − relevant_from + 1, 1), which is equal for integral
-    grades, so that the mean of several grades has a grade with that gain.
-    """
+    """Return the form in which a measure turns a grade into a gain."""
+    # [grade ≥ relevant_from] of a precision becomes min(grade − relevant_from + 1, 1), which is equal for integral
+    # grades, so that the mean of several grades has a grade with that gain.
     if isinstance(measure, DCG):
         return GainForm(GAIN_IS_EXPONENTIAL if measure.gain == "exponential" else GAIN_IS_GRADE, 0.0)
     if isinstance(measure, SumLoss):

@@ -18,13 +18,8 @@ from rankloop.surrogates.base import levels_of
 
 @kernel
 def _assign(cost: Floats) -> Ints:
-    """Return the column of each row that minimises the summed cost, no column twice; needs rows ≤ columns.
-
-    Shortest augmenting paths, O(rows² · columns).
-
-    References:
-      Crouse (2016), On Implementing 2D Rectangular Assignment Algorithms.
-    """
+    """Return the column of each row that minimises the summed cost, no column twice; needs rows ≤ columns."""
+    # O(rows² · columns) by augmenting paths: Crouse (2016), On Implementing 2D Rectangular Assignment Algorithms.
     n_rows, n_columns = cost.shape
     row_price, column_price = np.zeros(n_rows), np.zeros(n_columns)
     column_of, row_of = np.full(n_rows, -1), np.full(n_columns, -1)
