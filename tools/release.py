@@ -29,14 +29,26 @@ FOR_DEVELOPERS = {"test", "bench", "docs"}  # extras that a user does not instal
 COMPILED = {
     "search-embedding"
 }  # without a wheel for Python 3.14, where "all" leaves it out and pip needs a C++ compiler
-FIVE_LINES = """
+FIRST_PAGES = """
 from rankloop import Ranker
-ranker = Ranker("click_regression", features={"price": "number", "brand": "category", "title": "words"})
-products = {"a": {"price": 1999, "brand": "Acme", "title": "Red shoes"}, "b": {"price": 700, "title": "Wool socks"}}
-shown = ranker.rank(products)
-ranker.learn(shown, clicks=["b"])
-ranker.save("shop.rankloop")
-assert Ranker.load("shop.rankloop").predict(products) == ["b", "a"]
+from rankloop.core.compilation import progress
+for kind in ("click_regression", "3pr"):
+    ranker = Ranker(kind, features={"price": "number", "brand": "category", "title": "words"})
+    products = {"a": {"price": 1999, "brand": "Acme", "title": "Red shoes"}, "b": {"price": 700, "title": "Wool socks"}}
+    shown = ranker.rank(products)
+    ranker.learn(shown, clicks=["b"])
+    ranker.save("shop.rankloop")
+    assert Ranker.load("shop.rankloop").predict(products) == ["b", "a"]
+assert set(progress.origins) == {"wheel"}, f"kernels came from {progress.origins}"
+"""
+KERNELS = """
+import os, subprocess, sys
+from pathlib import Path
+folder = Path("kernels").absolute()
+warm_up = [sys.executable, "-m", "rankloop.warm_up"]
+subprocess.run(warm_up, env=os.environ | {"NUMBA_CACHE_DIR": str(folder)}, check=True)
+compiled = [path.name for path in folder.rglob("*.nbc")]
+assert not compiled, f"the wheel lacks {compiled}"
 """
 LOGS = """
 import rankloop
@@ -119,14 +131,20 @@ else:
 """
 # What each extra is for, as Python code or as arguments of Python. Every page that names an extra promises this much.
 STEPS: dict[str, list[list[str]]] = {
-    "": [["-c", FIVE_LINES], ["-m", "rankloop", "list", "learners"], ["-m", "rankloop", "version", "--verbose"]],
+    "": [
+        ["-c", FIRST_PAGES],
+        ["-c", KERNELS],
+        ["-m", "rankloop", "--help"],
+        ["-m", "rankloop", "list", "learners"],
+        ["-m", "rankloop", "version", "--verbose"],
+    ],
     "logs": [["-c", LOGS]],
     "plots": [["-c", PLOTS]],
     "batch": [["-c", BATCH]],
     "games": [["-c", GAMES]],
     "data": [["-c", DATA]],
     "trees": [["-c", LETOR], ["-m", "rankloop", "train", "letor.txt", "--trees", "lightgbm"]],
-    "onnx": [["-c", FIVE_LINES], ["-c", "import onnx"]],
+    "onnx": [["-c", FIRST_PAGES], ["-c", "import onnx"]],
     "cluster": [["-c", LETOR], ["-m", "rankloop", "train", "letor.txt", "--engine", "cluster"]],
     "serve": [["-c", SERVE]],
     "search": [["-c", SEARCH]],

@@ -50,7 +50,8 @@ def compile_kernels(python: Path, folder: Path, home: Path) -> None:
     """Compile every kernel with an installed wheel, with an empty home."""
     environment = os.environ | {"HOME": str(home), "NUMBA_CACHE_DIR": str(folder)}
     environment.pop("PYTHONPATH", None)
-    run(python, "-m", "rankloop.warm_up", environment=environment, folder=home)
+    for _ in range(2):  # where two processes wrote one index at the same moment, the second run adds what was lost
+        run(python, "-m", "rankloop.warm_up", environment=environment, folder=home)
 
 
 def platform_tag() -> str:

@@ -22,7 +22,7 @@ N_ITEMS = 4
 MAX_PROCESSES = 4
 ONE_LIST = np.array([0, N_ITEMS])
 GRADES, SCORES = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
-FIELD_LEARNERS = ("click_regression", "fair_pairs", "diagonal_thompson")  # those that `advise` names for fields
+FIELD_LEARNERS = ("click_regression", "fair_pairs", "diagonal_thompson", "3pr")  # those that `advise` and pages name
 
 
 def warm() -> None:
