@@ -1,6 +1,6 @@
 """The licences of what rankloop and its extras install, as a page: python tools/licences.py > LICENCES.md.
 
-It reads the metadata of installed packages, so run it where all extras are installed.
+It reads the metadata of installed packages, so run it where all extras are installed; it stops if one is missing.
 """
 
 from __future__ import annotations
@@ -29,16 +29,29 @@ def licence_of(name: str) -> str:
     )
 
 
+def direct_names(extra: str) -> set[str]:
+    """Return the packages that an extra itself names."""
+    extras = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    return {normal_name(Requirement(text).name) for text in extras[extra]}
+
+
+def normal_name(name: str) -> str:
+    """Return the name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def needed(texts: list[str], licences: dict[str, set[str]], by: str) -> None:
     """Add packages, and all that they need here, under the name of who brings them."""
     for text in texts:
         requirement = Requirement(text)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        name = normal_name(requirement.name)
         try:
             inner = requires(name) or []
         except PackageNotFoundError:
+            if by == "always" or name in direct_names(by.strip("[]")):
+                raise SystemExit(f"{name} is not installed: pip install '.[all]'") from None
             continue
         if by in licences.setdefault(name, set()):
             continue
@@ -61,6 +74,7 @@ def main() -> None:
     for extra, texts in project["optional-dependencies"].items():
         if extra not in FOR_OTHERS:
             needed(texts, licences, f"[{extra}]")
+    licences.pop("rankloop", None)  # some extras bring another one
     print("# Licences\n\nrankloop is under the MIT licence. It installs, and never copies, these packages:\n")
     print("| package | licence, in its own words | comes with |\n|---|---|---|")
     for name, by in sorted(licences.items()):

@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from rankloop.core.extras import EXTRA_BY_PACKAGE, MissingExtra, import_extra
+from tools.licences import direct_names
 from tools.release import COMPILED, STEPS, extras_of_users
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -42,3 +43,11 @@ def test_all_brings_every_extra_that_has_a_wheel(python: str, left_out: set[str]
     assert brought == set(extras_of_users()) - {"all"} - left_out
     assert STEPS.keys() - {""} == set(extras_of_users()) - {"all"}
     assert set(EXTRA_BY_PACKAGE.values()) <= brought | left_out
+
+
+def test_the_list_of_licences_has_every_package_of_every_extra() -> None:
+    rows = (PROJECT.parent / "LICENCES.md").read_text(encoding="utf-8").splitlines()
+    listed = {row.split("|")[1].strip(): row for row in rows if row.startswith("| ")}
+    for extra in set(extras_of_users()) - {"all"}:
+        for name in direct_names(extra) - {"rankloop"}:
+            assert f"`[{extra}]`" in listed[name]
