@@ -38,7 +38,7 @@ for kind in ("click_regression", "3pr"):
     shown = ranker.rank(products)
     ranker.learn(shown, clicks=["b"])
     ranker.save("shop.rankloop")
-    assert Ranker.load("shop.rankloop").predict(products) == ["b", "a"]
+    assert Ranker.load("shop.rankloop").predict(products) == ranker.predict(products)
 assert set(progress.origins) == {"wheel"}, f"kernels came from {progress.origins}"
 """
 KERNELS = """
@@ -121,9 +121,9 @@ with SearchBox(notes, data="learned") as box:
 """
 ENGINE = """
 from rankloop.search.engines.adapter import EngineSettings
-from rankloop.search.engines.server_engine import EngineUnavailable, connect_engine
+from rankloop.search.engines.server_engine import EngineUnavailable, ServerEngine
 try:
-    connect_engine("{name}=http://127.0.0.1:9/articles", EngineSettings("", ""))
+    ServerEngine.connect("{name}=http://127.0.0.1:9/articles", EngineSettings("", ""))
 except EngineUnavailable as error:
     print(error)
 else:

@@ -1,7 +1,9 @@
 """Optional dependencies that are absent are named with the command that installs them."""
 
+import ast
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,12 @@ def test_the_list_of_licences_has_every_package_of_every_extra() -> None:
     for extra in set(extras_of_users()) - {"all"}:
         for name in direct_names(extra) - {"rankloop"}:
             assert f"`[{extra}]`" in listed[name]
+
+
+@pytest.mark.parametrize("extra", sorted(STEPS))
+def test_what_the_release_tries_exists_in_the_package(extra: str) -> None:
+    for flag, *arguments in STEPS[extra]:
+        for node in ast.walk(ast.parse(arguments[0] if flag == "-c" else "")):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rankloop"):
+                module = import_module(str(node.module))
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
