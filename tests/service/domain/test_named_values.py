@@ -212,7 +212,7 @@ ROWS = [
 
 
 def packed(rows: list[Any], context: dict[str, Any]) -> bytes:
-    return packed_values(rows, context)
+    return packed_values(RawValues(rows, context, 0.0, 1))
 
 
 def unpacked(content: bytes, n_items: int) -> RawValues:

@@ -23,7 +23,7 @@ from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import LOST_TO_BASE, SavedProjection, published_counts
 from rankloop.service.domain.experiment import ServedExperiment
 from rankloop.service.domain.health import StateView
-from rankloop.service.domain.named_values import add_values, logged_values
+from rankloop.service.domain.named_values import logged_values, packed_values
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.domain.trainer import PublishedState, Trainer
 from rankloop.service.errors import TooLarge
@@ -183,7 +183,8 @@ class ServedRanker:
             rules=dict(request.rules),
         )
         if request.values is not None:
-            add_values(ranked, request.values)
+            ranked.values, ranked.at = packed_values(request.values), request.values.at
+            ranked.schema = request.values.schema
         return ranked
 
 

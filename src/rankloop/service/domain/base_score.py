@@ -1,6 +1,5 @@
 """The base: the existing ranker, given by a feature, weights, a booster or the order of the request."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ from rankloop.core.errors import InvalidInput, Rejected, rejected_as
 from rankloop.core.kernels import ranking_of, scores_of
 from rankloop.core.types import Floats, Ints, Problem, Rows
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import LOGGED_SCORE, with_logged_score
+from rankloop.logs.list_log import LOGGED_SCORE
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import Values
 from rankloop.service.request_bodies import BaseBody, CreateBody
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from rankloop.training.trees.booster_file import NamedBooster
 
 BASE_SCORE = "base score"  # the feature that is added if the base is given by weights or by a booster
-LINEAR_NUMBER = {"kind": "number", "scale": "linear"}
 
 
 class Base(NamedTuple):
@@ -146,21 +144,6 @@ def score_name(base: BaseBody | None) -> str:
     if base is None or base.feature is not None:
         return ""
     return BASE_SCORE if base.kind is None else LOGGED_SCORE
-
-
-def with_base_score(schema: Schema, base: BaseBody | None) -> Schema:
-    """Return a schema with a field for the score of the base, if the service computes it.
-
-    Args:
-      schema: The schema of a request.
-      base: The base of the request.
-    """
-    name = score_name(base)
-    if base is None or not name or not base.weight or name in schema.features or name in schema.context:
-        return schema
-    if base.kind is not None:
-        return with_logged_score(schema)
-    return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: LINEAR_NUMBER})
 
 
 def _checked_model(model: str, field: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from threading import Lock
 from typing import Any
 
-from rankloop.adapter import Id
+from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import Rejected, rejected_as
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
@@ -44,7 +44,7 @@ class ItemCatalogue:
         changes = {id: row for id, row in rows.items() if self._rows.get(id) != row}
         changed = {id: row for id, row in changes.items() if row is not None}
         with rejected_as("rows"):
-            packed_values(changed.values(), {})
+            packed_values(RawValues(list(changed.values()), {}, 0.0, 0))  # raises
             for schema in schemas:
                 # New encoders, because the event loop uses those of the rankers.
                 readable = [with_fields(row, schema.features.keys()) for row in changed.values()]

@@ -1,5 +1,6 @@
 """The configuration of a ranker: learner, problem and names, checked when it is created and when its schema changes."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,9 +20,10 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema, sorted_cross
 from rankloop.learners.wrappers.hashed_weights import BaseScore, with_hashed
 from rankloop.logs.context import Encoding
+from rankloop.logs.list_log import with_logged_score
 from rankloop.outcomes import DeclaredOutcomes, declared_outcomes
 from rankloop.rules import Rules
-from rankloop.service.domain.base_score import BASE_SCORE, Base, score_name, with_base_score
+from rankloop.service.domain.base_score import BASE_SCORE, Base, score_name
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.records import Ranked, SchemaChanged
 from rankloop.service.request_bodies import MAX_SIZE, CreateBody, OutcomeBody, ProblemBody, RankBody, SchemaBody
@@ -194,7 +196,7 @@ def config_of(body: CreateBody) -> RankerConfig:
             if getattr(plain, name) not in (None, 0):
                 raise Rejected(f"problem.{name}", "cannot be combined with a schema: leave out one of the two")
         with rejected_as("problem.schema"):
-            schema = with_base_score(Schema.from_plain(plain.schema), given_base)
+            schema = _with_base_score(Schema.from_plain(plain.schema), body)
         sizes = {name: getattr(plain, name) for name in ("shown", "depth", "max_grade")}
         problem = schema.problem(n_items=len(items) or None, **sizes)
         with rejected_as("learner"):
@@ -238,6 +240,16 @@ def config_of(body: CreateBody) -> RankerConfig:
     base = base._replace(booster=booster, model=base.model or booster.hash)
     body = msgspec.structs.replace(body, base=msgspec.structs.replace(given_base, model=base.model))
     return config._replace(body=body, base=base)
+
+
+def _with_base_score(schema: Schema, body: CreateBody) -> Schema:
+    """Return a schema with a field for the score of the base, if the service computes it."""
+    base, name = body.base, score_name(body.base)
+    if base is None or not name or not base.weight or name in schema.features or name in schema.context:
+        return schema
+    if base.kind is not None:
+        return with_logged_score(schema)
+    return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: {"kind": "number", "scale": "linear"}})
 
 
 def body_of_file(session: Session, notes: Mapping[str, Any], settings: Mapping[str, Any]) -> CreateBody:

@@ -21,7 +21,7 @@ from rankloop.service.domain.base_score import checked_weights
 from rankloop.service.domain.catalogue import ItemCatalogue, with_fields
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, published_counts
-from rankloop.service.domain.named_values import add_values
+from rankloop.service.domain.named_values import packed_values
 from rankloop.service.domain.trainer import PublishedState
 from rankloop.service.records import Ranked
 from rankloop.service.request_bodies import CreateBody, ExperimentBody, ProblemBody, VariantBody
@@ -106,7 +106,9 @@ class ServedExperiment:
             trainable=False,
             base_model=request.base_model,
         )
-        add_values(ranked, request.values)
+        if request.values is not None:
+            ranked.values, ranked.at = packed_values(request.values), request.values.at
+            ranked.schema = request.values.schema
         return ranked
 
     def _predicted(self, number: int, request: QueryRequest) -> Ints:

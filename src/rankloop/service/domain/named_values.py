@@ -1,7 +1,7 @@
 """Values by field name, and their encoding in the log."""
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,16 +15,11 @@ BIG_INTEGER_CODE = 1  # of an integer of more than 64 bits, as a MessagePack ext
 ZLIB_FIRST_BYTE = b"\x78"  # no MessagePack list begins with it
 
 
-def packed_values(rows: Iterable[Values], context: Values) -> bytes:
-    """Encode the values of a request by field name; the names are written once.
-
-    Args:
-      rows: One per item.
-      context: Of the request.
-    """
+def packed_values(values: RawValues) -> bytes:
+    """Encode the values of a request by field name; the names are written once."""
     numbers: dict[str, int] = {}
-    listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in rows]
-    content = [list(numbers), listed if numbers else [], dict(context)]
+    listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in values.rows]
+    content = [list(numbers), listed if numbers else [], dict(values.context)]
     try:
         encoded = msgspec.msgpack.encode(content)
     except OverflowError:
@@ -42,18 +37,6 @@ def logged_values(ranked: Ranked) -> RawValues:
     names, listed, context = msgspec.msgpack.decode(content, ext_hook=lambda code, data: int(bytes(data), 16))
     rows: list[Values] = [{names[number]: value for number, value in row.items()} for row in listed]
     return RawValues(rows or [{} for _ in ranked.ids], context, ranked.at, ranked.schema)
-
-
-def add_values(ranked: Ranked, values: RawValues | None) -> None:
-    """Add values of a request to its event.
-
-    Args:
-      ranked: The event.
-      values: None for plain numbers.
-    """
-    if values is not None:
-        ranked.values = packed_values(values.rows, values.context)
-        ranked.at, ranked.schema = values.at, values.schema
 
 
 def _with_big_integers(value: Any) -> Any:

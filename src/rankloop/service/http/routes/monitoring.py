@@ -15,9 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from rankloop.core.errors import NotFound
 from rankloop.core.extras import import_extra
 from rankloop.features.schema import Schema
-from rankloop.service.application.export import json_lines, parquet
+from rankloop.service.application.export import json_lines, parquet, ubi_bulk
 from rankloop.service.application.node import Node
-from rankloop.service.application.ubi_bulk import ubi_bulk
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonResponse, stream
 from rankloop.service.http.keys_and_limits import check_reach
