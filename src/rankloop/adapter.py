@@ -149,11 +149,10 @@ class QueryRequest(NamedTuple):
         return order
 
     def shows_as_ranked(self, problem: Problem) -> bool:
-        """Return true if users see the learner's ranking, so that its propensity and its update are right.
-
-        Excluding items before the ranking changes nothing. A pinned item shifts all positions alike where the complete
-        list is visible; elsewhere it pushes items out of the visible part, of which the learner knows nothing.
-        """
+        """Return true if users see the learner's ranking, so that its propensity and its update are right."""
+        # Excluding items before the ranking changes nothing. A pinned item shifts all positions alike where the
+        # complete list is visible; elsewhere it pushes items out of the visible part, of which the learner knows
+        # nothing.
         if self.hidden:
             return False
         return not self.pinned or (not self.fixed and problem.shown is None and problem.depth is None)

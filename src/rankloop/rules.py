@@ -149,10 +149,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return pinned + ranked, touched
 
     def could_change(self, order: Sequence[int], n_pinned: int, value_of: ValueOf) -> bool:
-        """Return whether boosts, spreads or limits change some order of these items, after the pinned ones.
-
-        If they change none, the probability of the shown order is that of the policy.
-        """
+        """Return whether boosts, spreads or limits change some order of these items, after the pinned ones."""
+        # If they change none, the probability of the shown order is that of the policy.
         if len({_total_boost(item, self.boost, value_of) for item in order[n_pinned:]}) > 1:
             return True
         limits = [(rule.field, 1) for rule in self.spread if rule.weight]

@@ -156,10 +156,8 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
 
 
 def _explores(session: Session) -> bool:
-    """Return true if a ranker may show another order than the one that it predicts.
-
-    The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
-    """
+    """Return true if a ranker may show another order than the one that it predicts."""
+    # The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
     problem, rng = session.problem, np.random.default_rng(0)
     n_items = problem.n_items or 3
     features: Features = rng.normal(size=(n_items, problem.n_dense))
@@ -240,10 +238,8 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
 
 
 def _onnx_file(model: LinearModel | TreeModel, name: str, lost: tuple[str, ...]) -> bytes:
-    """Return an ONNX graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
-
-    The names of the features, in their order, are in the metadata as JSON; of trees on texts also their encoding.
-    """
+    """Return an ONNX graph from `features` (n_items, n_features) to `scores` (n_items,), in float64."""
+    # The names of the features, in their order, are in the metadata as JSON; of trees on texts also their encoding.
     onnx, helper = import_extra("onnx"), import_extra("onnx.helper")
     nodes, constants = model.onnx_nodes()
     inputs = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(model.names)])

@@ -354,11 +354,9 @@ class Administration:
         snapshot: records.Snapshot | None = None,
         controls_learning: bool = False,
     ) -> int:
-        """Log a change of an entity, which is served afterwards, and return its number.
-
-        It is 0 if the entity changed after the event `unless_after`; then nothing is written. An event that controls
-        learning is waited for, also where another process learns the entity.
-        """
+        """Log a change of an entity, which is served afterwards, and return its number."""
+        # It is 0 if the entity changed after the event `unless_after`; then nothing is written. An event that controls
+        # learning is waited for, also where another process learns the entity.
         written = await self.node.log.append(entry_of(entity, event, snapshot)._replace(unless_after=unless_after))
         if written.verdict != "changed":
             await self._directory.refresh(entity)
@@ -368,11 +366,9 @@ class Administration:
         return written.seq
 
     async def _amend(self, entity: str, find: Callable[[], tuple[Changes, int]], keeps_state: bool = False) -> Removal:
-        """Change the past events of an entity, one change at a time; return what has changed.
-
-        It is learned again on a copy while it is served. Only the events since then are learned, and the changes
-        written, while its log waits.
-        """
+        """Change the past events of an entity, one change at a time; return what has changed."""
+        # It is learned again on a copy while it is served. Only the events since then are learned, and the changes
+        # written, while its log waits.
         node, store = self.node, self.node.store
 
         def prepare() -> Amendment:

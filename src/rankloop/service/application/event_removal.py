@@ -61,11 +61,9 @@ def _is_closed_by(event: records.Event) -> bool:
 
 
 def _place_of(user: str, ranked: records.Ranked, sessions: Collection[str]) -> str:
-    """Return the first field of an impression that has the user; empty if none has.
-
-    A session of the user is one, also before the user was known. Of values by name those count whose name is a usual
-    one of users: a size or a year may equal the id of a user.
-    """
+    """Return the first field of an impression that has the user; empty if none has."""
+    # A session of the user is one, also before the user was known. Of values by name those count whose name is a usual
+    # one of users: a size or a year may equal the id of a user.
     if ranked.user == user:
         return "user"
     if ranked.session == user or (ranked.session in sessions and not ranked.user):
@@ -165,10 +163,8 @@ class Amendment:
         return Removal(0, len(changes), len(self._snapshots))
 
     def old_events(self, end_time: float) -> Changes:
-        """Return the removal of the oldest events before a time, of closed impressions that a restart does not need.
-
-        Reading and writing pause between events from now on, so that neither learning nor new events have to wait.
-        """
+        """Return the removal of the oldest events before a time, of closed impressions that a restart does not need."""
+        # Reading and writing pause between events from now on, so that neither learning nor new events have to wait.
         snapshot, self._is_paced = self.store.snapshot(self.entity), True
         if snapshot is None:
             return {}
@@ -206,11 +202,9 @@ class Amendment:
             self._learn_again(changes, None)
 
     def _drop_kept_states(self, since: int) -> int:
-        """Drop states that an erasure has kept if they were learned from events that change now.
-
-        Everything is then learned again from the first event, so that nothing of earlier erased events is left either.
-        Return the event from which on the ranker is learned again.
-        """
+        """Drop kept states that were learned from events that change now; return the event from which to learn again."""
+        # An erasure has kept them. Everything is then learned again from the first event, so that nothing of earlier
+        # erased events is left either.
         changes = self.store.changes(self.entity, with_snapshots=True)
         kept = [record for record in changes if isinstance(record.event, Rebased)]
         if not kept or kept[-1].seq < since:
@@ -224,10 +218,8 @@ class Amendment:
         return 0
 
     def _keep_state(self, changes: Changes) -> None:
-        """Replace the last change by the state after it, from which a replay continues, so that later states stay.
-
-        A replay cannot reproduce the snapshots in between; they are kept for rollbacks.
-        """
+        """Replace the last change by the state after it, from which a replay continues, so that later states stay."""
+        # A replay cannot reproduce the snapshots in between; they are kept for rollbacks.
         first, last = min(changes), max(changes)
         self._since = last + 1
         self._advance(self._begin(), last)

@@ -124,11 +124,9 @@ class RankerConfig(NamedTuple):
             raise Rejected(getattr(error, "part", "schema"), str(error)) from None
 
     def check_new(self, is_copy: bool = False) -> None:
-        """Refuse a new ranker whose learner cannot start with its problem.
-
-        These checks are not in `config_of`, so that rankers of an existing log always start again. A copy of a ranker
-        or of a file may have a context that its learner ignores.
-        """
+        """Refuse a new ranker whose learner cannot start with its problem."""
+        # These checks are not in `config_of`, so that rankers of an existing log always start again. A copy of a ranker
+        # or of a file may have a context that its learner ignores.
         if not all(map(is_valid_id, self.adapter.items)):
             raise Rejected("problem.items", INVALID_ID)
         with rejected_as("problem.context" if self.encoding else "problem.n_context"):

@@ -300,10 +300,8 @@ class Consumer:
         return self._published._replace(seq=self.projection.seq, projection=projection)
 
     def rollback_if_worse(self) -> list[Due]:
-        """Return a rollback that freezes learning if the ranker is worse than its base.
-
-        The rollback is an event of the log, so a replay does not repeat the test.
-        """
+        """Return a rollback that freezes learning if the ranker is worse than its base."""
+        # The rollback is an event of the log, so a replay does not repeat the test.
         config, now = self.projection.config, self.projection.now
         if config is None or not config.body.guard or now.frozen or self.is_guarding:
             return []

@@ -193,10 +193,8 @@ class AccessMiddleware:
             raise Forbidden(f"pages of {origin!r:.80} may not call this service; allow them with --allow-origin")
 
     def _check_rates(self, scope: Scope, client: str, grant: Grant | None) -> None:
-        """Apply the rate limits: one per valid key, and one per address for calls without a valid key.
-
-        If a key has its own rate, its users share that rate, and each of their addresses has the usual one too.
-        """
+        """Apply the rate limits: one per valid key, and one per address for calls without a valid key."""
+        # If a key has its own rate, its users share that rate, and each of their addresses has the usual one too.
         if grant is None:
             self._check_rate(scope, client, self.settings.rate)
         else:

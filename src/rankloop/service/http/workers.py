@@ -86,10 +86,8 @@ def share_of(settings: Settings) -> Settings:
 
 
 def _serve_with_workers(settings: Settings, announce: Callable[[str], None], command: list[str]) -> None:
-    """Run `settings.workers` worker processes until a signal to stop.
-
-    SIGHUP replaces them one by one, so a new version of the program on disk is started without a failed call.
-    """
+    """Run `settings.workers` worker processes until a signal to stop."""
+    # SIGHUP replaces them one by one, so a new version of the program on disk is started without a failed call.
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in listening_sockets(settings)]
         with closing(open_store(settings)) as store:  # so that an error is reported once and not by every worker
@@ -147,11 +145,9 @@ def listening_sockets(settings: Settings) -> list[Socket]:
 
 
 def _renewed_socket(settings: Settings, old: Socket) -> Socket:
-    """Return a new socket for a worker that has ended, and close the old one.
-
-    Linux assigns connections to a socket as long as it is open, and they would wait for a worker that takes seconds to
-    start. Elsewhere all workers share one socket, so the others accept the connections.
-    """
+    """Return a new socket for a worker that has ended, and close the old one."""
+    # Linux assigns connections to a socket as long as it is open, and they would wait for a worker that takes seconds
+    # to start. Elsewhere all workers share one socket, so the others accept the connections.
     if sys.platform != "linux":
         return old
     settings = replace(settings, port=old.getsockname()[1])

@@ -229,10 +229,8 @@ class Store(ReadableLog):
         """Run statements in one transaction while no other one changes the entity; deleted rows are overwritten."""
 
     def _save_snapshot(self, row: LogRow, now: float, execute: Callable[[str, Sequence[Any]], Any]) -> None:
-        """Save the snapshot of a row inside its transaction, and thin the older ones of its entity.
-
-        A snapshot stays if a rollback leads to it that is not in the new snapshot yet: a restart needs it.
-        """
+        """Save the snapshot of a row inside its transaction, and thin the older ones of its entity."""
+        # A snapshot stays if a rollback leads to it that is not in the new snapshot yet: a restart needs it.
         snapshot: Any = row.snapshot
         execute(SAVE_SNAPSHOT, [snapshot.entity, snapshot.number, now, *snapshot[2:]])
         if row.kind != "snapshotted":  # that of a rollback, which is saved again lest it be thinned at this moment

@@ -205,10 +205,8 @@ class PostgresStore(base.Store):
         batch.number(first, now)
 
     def _append(self, connection: psycopg.Connection[Any], batch: base.Transaction) -> tuple[int, float]:
-        """Take the locks first and the transaction's number last, so that both have the same order for an impression.
-
-        Every statement is a round trip. What needs no lock is one statement, and its own transaction.
-        """
+        """Take the locks first, the transaction's number last, so that both have the same order for an impression."""
+        # Every statement is a round trip. What needs no lock is one statement, and its own transaction.
         self._on_step("begin")
         needs_lock = bool(batch.locks or batch.partitions or batch.watched)
         records, changed, fences = self._look_up(connection, batch) if needs_lock else ([], {}, {})
@@ -401,10 +399,8 @@ def migrate(connection: psycopg.Connection[Any]) -> None:
 
 
 def _set_epoch(connection: psycopg.Connection[Any]) -> None:
-    """Number new events after all others, also after those restored from a server with higher transaction ids.
-
-    The number of an event is that of its transaction plus the epoch, followed by its position in the transaction.
-    """
+    """Number new events after all others, also after those restored from a server with higher transaction ids."""
+    # The number of an event is that of its transaction plus the epoch, followed by its position in the transaction.
     last = "SELECT max(seq) AS seq FROM rankloop_events UNION ALL SELECT max(state_seq) FROM rankloop_snapshots"
     newest = _value(connection, f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last") >> EVENT_NUMBER_BITS
     epoch = _value(connection, "SELECT epoch FROM rankloop_order")

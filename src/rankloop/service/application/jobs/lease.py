@@ -84,11 +84,9 @@ class LeaseKeeper:
 def _partitions_to_hold(
     holder: str, learners: Sequence[RegisteredLearner], n_partitions: int
 ) -> tuple[list[int], list[int]]:
-    """Return the partitions that a learner worker releases, and those that it renews or acquires up to its share.
-
-    A released one goes to a worker that has at least two fewer. So the numbers come closer with every release, and no
-    partition goes back and forth.
-    """
+    """Return the partitions that a learner worker releases, and those that it renews or acquires up to its share."""
+    # A released one goes to a worker that has at least two fewer. So the numbers come closer with every release, and no
+    # partition goes back and forth.
     counts, share = {each.holder: len(each.held) for each in learners}, ceil(n_partitions / len(learners))
     (learner,) = (each for each in learners if each.holder == holder)
     settled = [each.holder for each in learners if each.seconds >= MIN_REGISTERED_SECONDS]
