@@ -1,6 +1,7 @@
 """Files for other engines: uploads of the learning-to-rank plugins, ONNX, and JSON; of weighted sums and of trees."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,27 +21,10 @@ from rankloop.learners.wrappers.feature_maps import MIN_RELATIVE_DEVIATION
 
 OPSET, ML_OPSET, IR_VERSION = 13, 3, 8  # as old as can be, so that most runtimes read it
 FORMAT_VERSION = 1
-HASHED_COLUMNS = (
-    "{to} has named numbers only, and {file} has a schema, whose texts, crosses and curves of numbers it cannot "
-    "compute: let the service rank, export it --to json, or train trees on the columns that the engine has "
-    "(train-clicks LOG --trees lightgbm --without COLUMN) and export those"
-)
-PLUGIN_COMMAND = (
-    "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
-    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'"
-)
-UPLOAD_COMMANDS = {
-    "elasticsearch-ltr": PLUGIN_COMMAND,
-    "opensearch-ltr": PLUGIN_COMMAND,
-    "solr": "curl -X PUT -H 'Content-Type: application/json' --data-binary @{file} "
-    "'http://localhost:8983/solr/COLLECTION/schema/model-store'",
-}
+TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+UPLOAD_COMMANDS, LOST = TEXTS["upload"], TEXTS["lost"]
 FORMATS = (*UPLOAD_COMMANDS, "onnx", "json")
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
-LOST_EXPLORATION = "exploration: the other engine would not vary the order, so its clicks would show less"
-LOST_CONTEXT = "the user's features: {n} numbers of context"
-LOST_NORMALISATION = "scaling inside each query (--normalise): features must come as they were learned from"
-LOST_RANGES = "ranges: values outside of the range that the ranker has learned for a feature count as they are"
 MAX_ROUNDING_ERROR = 1e-9
 
 
@@ -135,11 +119,11 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
     if session.problem.n_features == 0:
         raise InvalidInput(f"{name} remembers single items and has no features: there is no model to export")
     if _explores(session):
-        lost.append(LOST_EXPLORATION)
+        lost.append(LOST["exploration"])
     if session.problem.n_context:
-        lost.append(LOST_CONTEXT.format(n=session.problem.n_context))
+        lost.append(LOST["context"].format(n=session.problem.n_context))
     if notes.get(NORMALISED_NOTE):
-        lost.append(LOST_NORMALISATION)
+        lost.append(LOST["normalisation"])
     schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
     if schemas:
         newest = max(schemas, key=lambda schema: schema.version)
@@ -147,7 +131,7 @@ def _saved_model(path: str | Path) -> LinearModel | HashedModel:
         weights = {int(column): float(weight) for column, weight in zip(columns, values[:, 0]) if weight != 0.0}
         return HashedModel(newest, weights, tuple(lost))
     if isinstance(session.state, RobustState):
-        lost.append(LOST_RANGES)
+        lost.append(LOST["ranges"])
         learner: Any = session.learner
         session = session.continued(learner.inner, session.problem, session.state.inner)
     model = LinearModel(_terms(session, name), tuple(lost))
@@ -226,7 +210,7 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
         is_trees = opened.read(5).startswith((b"{", b"tree\n"))
     model = read_tree_model(file) if is_trees else _saved_model(file)
     if isinstance(model, HashedModel) and to != "json":
-        raise InvalidInput(HASHED_COLUMNS.format(to=to, file=file.name))
+        raise InvalidInput(TEXTS["hashed_columns"].format(to=to, file=file.name))
     lost = model.lost_in(to) if isinstance(model, TreeModel) else model.lost
     if lost and not approximate:
         raise InvalidInput(f"{to} cannot hold all of {file.name}: {'; '.join(lost)}. --approximate exports the rest")

@@ -2,9 +2,11 @@
 
 import re
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,15 +21,7 @@ from rankloop.search.indexes.stemmers import StemNumbers, WordStems
 from rankloop.search.texts import snippet_of, words_in
 from rankloop.service.errors import Unavailable
 
-# Name: module and class of the adapter, the package it needs, and the extra that installs the package.
-ADAPTERS = {
-    "postgresql": ("postgresql", "PostgresAdapter", "psycopg", "serve"),
-    "opensearch": ("opensearch", "OpenSearchAdapter", "opensearchpy", "search-opensearch"),
-    "elasticsearch": ("opensearch", "ElasticsearchAdapter", "elasticsearch", "search-elasticsearch"),
-    "solr": ("solr", "SolrAdapter", "pysolr", "search-solr"),
-    "meilisearch": ("meilisearch", "MeilisearchAdapter", "meilisearch", "search-meilisearch"),
-    "typesense": ("typesense", "TypesenseAdapter", "typesense", "search-typesense"),
-}
+ADAPTERS = tomllib.loads(Path(__file__).with_name("adapters.toml").read_text(encoding="utf-8"))  # by name
 N_FETCHED = 100  # documents of one answer
 FRESH_SECONDS = 2.0  # for which an answer is used again: candidates, features and texts of a search are one call
 MAX_STALE_SECONDS = 300.0  # the age of the last answer that still stands in for an engine that fails

@@ -202,7 +202,7 @@ class Amendment:
             self._learn_again(changes, None)
 
     def _drop_kept_states(self, since: int) -> int:
-        """Drop kept states that were learned from events that change now; return the event from which to learn again."""
+        """Drop kept states learned from events that change now; return the event from which to learn again."""
         # An erasure has kept them. Everything is then learned again from the first event, so that nothing of earlier
         # erased events is left either.
         changes = self.store.changes(self.entity, with_snapshots=True)

@@ -14,21 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.service import records
 from rankloop.service.errors import Superseded, Unavailable
-from rankloop.service.records import (
-    IMPRESSION_BYTES,
-    ITEM_BYTES,
-    Closed,
-    Event,
-    FeedbackReceived,
-    LogEntry,
-    LogRow,
-    OutcomesReceived,
-    Ranked,
-    Record,
-    Snapshot,
-    encode,
-)
+from rankloop.service.records import Closed, FeedbackReceived, LogEntry, LogRow, OutcomesReceived, Ranked, Record
 
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
@@ -52,7 +40,9 @@ class Written(NamedTuple):
     at: float = 0.0  # by the clock of the store
 
 
-def entry_of(entity: str, event: Event, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
+def entry_of(
+    entity: str, event: records.Event, snapshot: records.Snapshot | None = None, once: bool = False
+) -> LogEntry:
     """Make the entry of an event, which is encoded here: an event that cannot be encoded fails alone.
 
     Args:
@@ -64,7 +54,7 @@ def entry_of(entity: str, event: Event, snapshot: Snapshot | None = None, once: 
     return LogEntry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
 
 
-def kind_of(event: Event) -> str:
+def kind_of(event: records.Event) -> str:
     """Return the kind under which an event is searched for: "final" for the last feedback, else its tag."""
     is_last = isinstance(event, FeedbackReceived) and event.final
     return "final" if is_last else str(type(event).__struct_config__.tag)
@@ -72,12 +62,12 @@ def kind_of(event: Event) -> str:
 
 def _bytes_of(ranked: Ranked) -> int:
     """Return an estimate of the memory of an impression; here, so that a request enters no further file."""
-    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
+    return records.IMPRESSION_BYTES + records.ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
-def _encoded(event: Event) -> bytes:
+def _encoded(event: records.Event) -> bytes:
     try:
-        return encode(event)
+        return records.encode(event)
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"the event cannot be written to the log: {error}") from None
 
@@ -101,7 +91,7 @@ class RecentImpressions:
     def put(self, key: Key, subject: Subject, size: int | None = None) -> None:
         """Add or replace an impression as the one that was used last; without a size, of the same size."""
         _, old_size = self._recent.pop(key, (None, 0))
-        size = (old_size or IMPRESSION_BYTES) if size is None else size
+        size = (old_size or records.IMPRESSION_BYTES) if size is None else size
         self._recent[key] = subject, size
         self.size += size - old_size
         while self.size > self.max_bytes:
