@@ -12,7 +12,7 @@ from rankloop.core.types import Floats
 from rankloop.rules import Rules
 from rankloop.service.request_bodies import CreateBody, ExperimentBody
 
-IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of an impression, and of each item beside its features
+IMPRESSION_BYTES, ITEM_BYTES = 1_600, 130  # memory of an impression, and of each item beside its features
 Values = Mapping[str, Any]  # the values of an item or of the context, by field name
 
 

@@ -13,13 +13,14 @@ import pytest
 from rankloop.service import settings as limits
 from rankloop.service.application import learner_worker as learner
 from rankloop.service.application.rebuild import replay_records
+from rankloop.service.records import IMPRESSION_BYTES, ITEM_BYTES
 from rankloop.service.settings import Settings
 from tests.service.cases import Location, feed, inside, report, running, until
 
 N_ITEMS, N_FEATURES = 20, 500
 WIDE: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"n_features": N_FEATURES}}
 BODY = {"items": [{"id": f"i{i}", "features": [0] * N_FEATURES} for i in range(N_ITEMS)]}
-SIZE = 2_000 + N_ITEMS * (200 + 8 * N_FEATURES)  # bytes of such an impression
+SIZE = IMPRESSION_BYTES + N_ITEMS * (ITEM_BYTES + 8 * N_FEATURES)  # bytes of such an impression
 BODY_SIZE = N_ITEMS * 8 * N_FEATURES + 2_000  # the same in the log, nearly
 
 

@@ -136,6 +136,29 @@ def test_an_impression_that_the_writer_has_read_is_not_read_again_to_be_learned(
     store.close()
 
 
+def test_an_impression_in_the_memory_of_the_writer_is_not_read_to_be_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "MAX_RECENT_BYTES", 3 * 8_000)  # two impressions and their rows
+    store, recent, asked = SqliteStore(tmp_path / "rankloop.db"), RecentImpressions(impression_of), list[str]()
+    real = store.rows
+    store.rows = lambda query, values=(): asked.append(query) or real(query, values)  # type: ignore[method-assign,func-returns-value]
+
+    def click(names: str) -> list[int]:
+        ends = [LogEntry("ranker/a", impression=name, settle=partial(_click, name, True)) for name in names]
+        store.append(Batch(ends, recent))
+        return [record.seq for record in store.records_of_impressions("ranker/a", list(names), store.last())]
+
+    store.append(Batch([entry_of("ranker/a", replace(SHOWN, impression=name)) for name in "abcdefgh"], recent))
+    for names, seqs in (("ab", [1, 9, 2, 10]), ("c", [3, 11]), ("de", [4, 12, 5, 13])):
+        store.tail(store.last(), [0])  # those before are learned, and make room
+        assert click(names) == seqs
+        assert not asked
+    assert sorted(click("fgh")) == [6, 7, 8, 14, 15, 16]
+    assert asked  # more wait to be learned than may be kept
+    store.close()
+
+
 def _click(name: str, is_final: bool, impression: object) -> FeedbackReceived:
     assert impression is not None
     return FeedbackReceived(name, "clicks", [1 + is_final], [1.0], is_final)

@@ -48,11 +48,8 @@ class FeedbackIntake:
         name, settle = body.impression[:MAX_NAME_LENGTH], partial(settle_feedback, body, config)
         try:
             written = await self.node.log.append(LogEntry(entity, impression=name, settle=settle))
-        except LateFeedback:
-            self.late[entity] += 1
-            raise
-        except NotFound:
-            self.unknown[entity] += 1
+        except (LateFeedback, NotFound) as error:
+            (self.late if isinstance(error, LateFeedback) else self.unknown)[entity] += 1
             raise
         if written.verdict == CLOSED:
             await self.node.learning.wait_until_served(entity, written.seq)

@@ -214,7 +214,6 @@ def serve(
         write_json_lines()
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         # Make glibc return the memory of large arrays to the system, and let threads share the memory of small objects.
-        # By default it keeps freed blocks of up to 32 MB per thread once a block of that size was freed.
         with suppress(OSError, AttributeError):  # a C library other than glibc
             set_option = ctypes.CDLL(None).mallopt
             set_option(MALLOC_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)

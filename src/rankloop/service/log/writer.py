@@ -117,15 +117,12 @@ class Batch:
         self.entries = entries
         self.results: list[Written | RankloopError] = []
         self._recent = recent
-        self._subjects: dict[Key, Subject] = {}
         self._sizes: dict[Key, int] = {}  # of impressions that were read from the log
         self.rows: list[LogRow] = []  # to write, once they are settled
         self._positions: list[int] = []  # of their entries
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
-        for key in keys:
-            subject = recent.get(key)
-            if subject is not None:
-                self._subjects[key] = subject
+        self._subjects = {key: subject for key in keys if (subject := recent.get(key)) is not None}
+        self.shown = {key: [each] for key, each in self._subjects.items() if isinstance(each, Record)}
         self.keys = {key: self._subjects[key].seq if key in self._subjects else 0 for key in keys}
         self.watched = {entry.entity: entry.unless_after for entry in entries if entry.unless_after is not None}
         self.partitions = sorted({entry.fence[0] for entry in entries if entry.fence is not None})
@@ -238,10 +235,7 @@ class LogWriter:
         self._thread.start()
 
     def append(self, entry: LogEntry | None) -> Awaitable[Written]:
-        """Write an entry, or with None only ask whether the store can be written; done when the entry is durable.
-
-        An entry of an entity that is held waits.
-        """
+        """Write an entry, if its entity is held later, or ask with None if the store is writable; done once durable."""
         if entry is not None and entry.entity in self._held:
             return self._append_later(entry)
         future: asyncio.Future[Written] = self._loop.create_future()

@@ -63,6 +63,7 @@ class Transaction(Protocol):
 
     entries: Sequence[LogEntry]
     keys: dict[tuple[str, str], int]  # impressions that are looked up, each after an event
+    shown: dict[tuple[str, str], list[Record]]  # the record of each that is in memory and has no feedback yet
     watched: dict[str, int | None]  # entities of which the last change is looked up
     partitions: list[int]  # whose leases are looked up
     locks: list[str]  # names that no other transaction may write about meanwhile

@@ -15,15 +15,15 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import StorageFull, Unavailable
-from rankloop.service.records import LogRow, Record, decode
+from rankloop.service.records import LogRow, Ranked, Record, decode
 from rankloop.service.stores import base
 
 FILE_NAME = "rankloop.db"
 LOCK_WAIT_SECONDS = 5  # for another connection that holds a lock of the file
 CONNECTION_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
 COLUMN_TYPES = {"integer": "INTEGER", "real": "REAL", "binary": "BLOB", "partition": ""}
-CHECKPOINT_SECONDS = 0.5  # between two checkpoints
-MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+CHECKPOINT_SECONDS = 0.1  # between two checkpoints; commits wait for the disk meanwhile, so they are short
+MAX_WAL_PAGES = 16_000  # pages of 4 KiB in the write-ahead file, before it is emptied
 MAX_RECENT_BYTES = 8_000_000  # of rows, and of impressions that were read, in memory until they have been learned
 MAX_TRUNCATE_TRIES = 200  # to empty the write-ahead file after a deletion
 RESTART_WAIT_MILLISECONDS = 100  # for which readers may hold up the writer that empties it
@@ -120,8 +120,8 @@ class SqliteStore(base.Store):
             undo.pop_all()
         self._recent: deque[tuple[Record, int]] = deque()  # until they have been learned, with the bytes of each
         self._recent_bytes = 0
-        # All records of impressions that the writer had to read, until the learner has got them: it need not read them.
-        self._read_impressions: dict[Key, list[Record]] = {}
+        # Impressions that the writer had or read, until the learner has got them: all records, bytes of the features.
+        self._read_impressions: dict[Key, tuple[list[Record], int]] = {}
         self._read_bytes = 0
         self._last_is_certain = True
         self._wal_pages = 0  # at the last checkpoint
@@ -162,7 +162,7 @@ class SqliteStore(base.Store):
                 self._last = select(self.last_query).fetchone()[0]
             # Nobody else writes to this file, so only impressions that the batch does not have yet are read.
             keys = [key for key, seq in batch.keys.items() if not seq]
-            logged, n_bytes = self._logged_impressions(keys) if keys else ({}, 0)
+            logged = self._logged_impressions(keys) if keys else {}
             changed = {entity: select(SELECT_LAST_CHANGE, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
             rows = batch.settle(chain.from_iterable(logged.values()), changed, {})
             now = time.time()
@@ -182,11 +182,14 @@ class SqliteStore(base.Store):
         self._last_is_certain = True
         batch.number(self._last + 1, now)
         with self._recent_lock:
-            self._read_bytes = self._read_bytes + n_bytes if self._read_impressions else n_bytes
+            for key, records in (logged | batch.shown).items():
+                shown = records[0].event if records else None
+                size = len(shown.features) + len(shown.values) if isinstance(shown, Ranked) else 0
+                self._read_bytes += size - self._read_impressions.get(key, ((), 0))[1]
+                self._read_impressions[key] = records, size
             if self._read_bytes > MAX_RECENT_BYTES:
                 self._read_impressions.clear()
-            else:
-                self._read_impressions |= logged
+                self._read_bytes = 0
             for number, row in enumerate(rows, self._last + 1):
                 # The learner shares the event of an impression, which nobody changes; others are decoded for it.
                 event = decode(row.body) if row.impression is None else row.event
@@ -194,26 +197,24 @@ class SqliteStore(base.Store):
                 self._recent.append((record, len(row.body)))
                 self._recent_bytes += len(row.body)
                 if row.impression is not None and (row.entity, row.impression) in self._read_impressions:
-                    self._read_impressions[row.entity, row.impression].append(record)
+                    self._read_impressions[row.entity, row.impression][0].append(record)
             while self._recent_bytes > MAX_RECENT_BYTES:
                 self._recent_bytes -= self._recent.popleft()[1]
             self._last += len(rows)
         return True
 
-    def _logged_impressions(self, keys: Sequence[Key]) -> tuple[dict[Key, list[Record]], int]:
-        """Return the records of impressions, and their bytes, read by one statement for each entity."""
+    def _logged_impressions(self, keys: Sequence[Key]) -> dict[Key, list[Record]]:
+        """Return the records of impressions, read by one statement for each entity."""
         names_by_entity: dict[str, list[str]] = {}
         for entity, name in keys:
             names_by_entity.setdefault(entity, []).append(name)
         logged: dict[Key, list[Record]] = {key: [] for key in keys}
-        n_bytes = 0
         for entity, names in names_by_entity.items():
             query = f"{SELECT_IMPRESSIONS} IN ({', '.join('?' * len(names))})"
             rows = sorted(self._writer.execute(query, (entity, *names)).fetchall())  # by number, faster than SQLite
-            n_bytes += sum(len(row[3]) for row in rows)
             for record in base.records_of(rows):
                 logged[entity, record.event.impression].append(record)  # type: ignore[attr-defined]
-        return logged, n_bytes
+        return logged
 
     @contextmanager
     def _waiting_for_lock(self, milliseconds: int) -> Iterator[None]:
@@ -231,10 +232,11 @@ class SqliteStore(base.Store):
             while self._recent and self._recent[0][0].seq <= after:
                 self._recent_bytes -= self._recent.popleft()[1]
             while self._read_impressions:
-                key, records = next(iter(self._read_impressions.items()))
+                key, (records, size) = next(iter(self._read_impressions.items()))
                 if records and records[-1].seq > after:
                     break
                 del self._read_impressions[key]
+                self._read_bytes -= size
             if self._recent and self._recent[0][0].seq == after + 1:  # else they have to be read from the file
                 recent = [record for record, _ in islice(self._recent, base.PAGE_ROWS)]
         if recent:
@@ -246,8 +248,8 @@ class SqliteStore(base.Store):
     def records_of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
         """Return the events of several impressions: from memory those that the writer has just read."""
         with self._recent_lock:
-            read = {name: records for name in impressions if (records := self._read_impressions.get((entity, name)))}
-            records = [record for each in read.values() for record in each if record.seq <= until]
+            read = {name: each for name in impressions if (each := self._read_impressions.get((entity, name)))}
+            records = [record for each, _ in read.values() for record in each if record.seq <= until]
         others = [name for name in impressions if name not in read]
         return records + super().records_of_impressions(entity, others, until)
 
@@ -255,7 +257,7 @@ class SqliteStore(base.Store):
         with self._recent_lock:
             self._recent.clear()
             self._read_impressions.clear()
-            self._recent_bytes = 0
+            self._recent_bytes = self._read_bytes = 0
 
     def last(self) -> int:
         """Return the number of the newest event."""
@@ -283,7 +285,7 @@ class SqliteStore(base.Store):
                 is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if not is_busy:  # with another checkpoint
                     return
-                time.sleep(CHECKPOINT_SECONDS / 10)
+                time.sleep(CHECKPOINT_SECONDS / 2)
             raise Unavailable("this is deleted, but the disk is too busy to overwrite it now: try again in a while")
 
     def close(self) -> None:
