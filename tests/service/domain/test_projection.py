@@ -24,7 +24,7 @@ from rankloop.service.domain.feedback_acceptance import (
     fingerprint_of,
     impression_of,
 )
-from rankloop.service.domain.projection import TEAM_DRAFT, Projection
+from rankloop.service.domain.projection import MAX_SNAPSHOTS, SNAPSHOT_SECONDS, TEAM_DRAFT, Consumer, Projection
 from rankloop.service.domain.trainer import Trainer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import (
@@ -141,6 +141,31 @@ class World:
                 continue
             if event is not None:
                 self.log(event)
+
+
+def test_updates_that_come_fast_have_fewer_snapshots() -> None:
+    """More often than these a restart gains nothing, and each costs as much as several updates."""
+    runtime = ServedRanker("ranker/r", config_of(body_of(SHOP | {"snapshot_every": 1})), b"")
+    consumer = Consumer("ranker/r", None, Projection(runtime.config, trainer=Trainer(runtime.config)))
+    items = [Item(id, row) for id, row in zip(IDS, FEATURES)]
+
+    def n_due(times: list[float]) -> int:
+        due = 0
+        for at in times:
+            seq = consumer.projection.seq
+            ranked = runtime.rank(query_request(RankBody(items), runtime.config, 100), f"n{seq}")
+            click = FeedbackReceived(ranked.impression, "clicks", ranked.order[:1], [1.0], final=True)
+            events = (ranked, click)
+            due += len(consumer.apply([Record(seq + i, "ranker/r", at, event) for i, event in enumerate(events, 1)]))
+        return due
+
+    assert n_due([number / 100 for number in range(60)]) == MAX_SNAPSHOTS
+    assert n_due([SNAPSHOT_SECONDS - 0.01]) == 0
+    assert n_due([SNAPSHOT_SECONDS + number / 100 for number in range(60)]) == MAX_SNAPSHOTS
+    assert n_due([-10.0]) == 1  # the clock was set back
+    slowly = [1000.0 + number * 2.01 for number in range(60)]
+    assert n_due(slowly) == len(slowly)
+    assert consumer.published().learned == 60 + 1 + 60 + 1 + 60
 
 
 def _learned(projection: Projection) -> Any:

@@ -5,6 +5,7 @@ applies all. All three run this code and read no clock, so they reach the same s
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ TEAM_DRAFT = "team_draft"
 LOG_BYTES_PER_SNAPSHOT_BYTE = 4  # at least, between two snapshots of a large state
 EXPERIMENT_SNAPSHOT_EVERY = 1_000  # closed impressions of an experiment
 MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, so that a restart stays quick
+MAX_SNAPSHOTS, SNAPSHOT_SECONDS = 20, 40.0  # of a ranker in so many seconds, however quickly updates come
 ID_BYTES = 16  # an estimate, of an item in the log without its features
 FindImpression = Callable[[str, int], TrackedImpression | None]
 
@@ -251,6 +253,7 @@ class Consumer:
         self.snapshot_is_current = True
         self.snapshot_bytes = 0  # of the last snapshot
         self._written_at_snapshot = 0  # `projection.written` at the last snapshot
+        self._snapshot_times = deque[float](maxlen=MAX_SNAPSHOTS)  # by the clock of the log
         self._events_since_snapshot = 0
         self._published: PublishedState | None = None  # until the state changes
         self._closing: dict[str, list[Record]] = {}  # records of impressions that the current batch closes
@@ -268,7 +271,7 @@ class Consumer:
                 if not isinstance(record.event, events.Created):  # a concurrent creation; the first counts
                     outcome = self.projection.apply(record)
                     self._published = None if outcome.is_step else self._published
-                    due += self._due(outcome)
+                    due += self._due(outcome, record.at)
             except Unavailable:
                 self.is_broken = True
                 raise
@@ -316,10 +319,13 @@ class Consumer:
         to = 0 if snapshot is None else snapshot.number
         return [Due(events.RolledBack(to, LOST_TO_BASE, freezes=True), snapshot)]
 
-    def _due(self, outcome: AppliedRecord) -> list[Due]:
-        is_closed = outcome.verdict == CLOSED
-        is_snapshot_due = outcome.is_snapshot_due and (not is_closed or self._is_worth_it())
-        return [*([self.snapshot()] if is_snapshot_due else []), *(self.rollback_if_worse() if is_closed else [])]
+    def _due(self, outcome: AppliedRecord, at: float) -> list[Due]:
+        is_closed, times = outcome.verdict == CLOSED, self._snapshot_times
+        has_many = len(times) == MAX_SNAPSHOTS and 0.0 <= at - times[0] < SNAPSHOT_SECONDS
+        is_due = outcome.is_snapshot_due and not (is_closed and (has_many or not self._is_worth_it()))
+        if is_due:
+            times.append(at)
+        return [*([self.snapshot()] if is_due else []), *(self.rollback_if_worse() if is_closed else [])]
 
     def _is_worth_it(self) -> bool:
         """Return True unless the state is large and the log since the last snapshot is quicker to read again."""
