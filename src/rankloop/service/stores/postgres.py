@@ -274,7 +274,7 @@ class PostgresStore(base.Store):
         """Return the rows of a query, on the connection of the calling thread."""
         purpose = "learn" if current_thread().name.startswith("learn") else "read"  # learning waits for no export
         with self._read_locks[purpose], self._connection(purpose, "the log cannot be read now") as connection:
-            return connection.execute(_with_percent_marks(query), values).fetchall()
+            return connection.execute(_with_percent_marks(query), values, binary=True).fetchall()
 
     def records_of_impression(self, entity: str, impression: str) -> list[Record]:
         """Return the events of one impression; PostgreSQL texts have no zero bytes."""
