@@ -1,26 +1,16 @@
 """Optional dependencies: imported when first used, with one sentence that says how to install them."""
 
+import tomllib
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from rankloop.core.errors import RankloopError
 
-_PACKAGES_BY_EXTRA = {
-    "batch": ["scipy"],
-    "cluster": ["ray"],
-    "data": ["pooch", "sklearn"],
-    "logs": ["pyarrow"],
-    "onnx": ["onnx"],
-    "plots": ["matplotlib"],
-    "search": ["tantivy"],
-    "search-agents": ["mcp"],
-    "search-embedding": ["wordllama"],
-    "search-formats": ["docx", "odf", "openpyxl", "pptx", "pypdf"],
-    "search-watch": ["watchfiles"],
-    "serve": ["fastapi", "httpx", "prometheus_client", "psycopg", "uvicorn"],
-    "trees": ["lightgbm"],
+_PACKAGES_BY_EXTRA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+EXTRA_BY_PACKAGE: dict[str, str] = {
+    package: extra for extra, packages in _PACKAGES_BY_EXTRA.items() for package in packages
 }
-EXTRA_BY_PACKAGE = {package: extra for extra, packages in _PACKAGES_BY_EXTRA.items() for package in packages}
 
 
 class MissingExtra(RankloopError, ImportError):

@@ -2,8 +2,10 @@
 
 import io
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,23 +20,11 @@ if TYPE_CHECKING:  # importing it takes half a second
 
 ARM_COLOURS = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
 BASELINE_COLOUR = "#8a8f98"
-TEXT_COLOUR = "#010203"  # is replaced by the text colour of the page
+FIGURE_STYLE: dict[Any, Any] = tomllib.loads(Path(__file__).with_name("figure_style.toml").read_text(encoding="utf-8"))
+TEXT_COLOUR: str = FIGURE_STYLE["text.color"]  # is replaced by the text colour of the page
 SIZE_INCHES = (7.2, 3.9)
 Role = Literal["arm", "floor", "ceiling"]
 LINE_STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
-FIGURE_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.family": ["DejaVu Sans"],
-    "text.color": TEXT_COLOUR,
-    "axes.edgecolor": TEXT_COLOUR,
-    "axes.labelcolor": TEXT_COLOUR,
-    "xtick.color": TEXT_COLOUR,
-    "ytick.color": TEXT_COLOUR,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "axes.formatter.use_mathtext": True,
-}
 
 
 class Line(NamedTuple):
