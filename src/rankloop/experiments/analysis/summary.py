@@ -1,6 +1,7 @@
 """Summarise the runs of an experiment: charts, tables of arms, comparisons, verdicts."""
 
 import math
+import tomllib
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -17,18 +18,7 @@ from rankloop.experiments.report.result_tables import final_values
 from rankloop.experiments.run.tasks import PACKAGE_VERSION, ceiling_note, window_of, without_regret
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
-QUANTITY_TITLES: dict[Quantity, str] = {
-    "average": "mean over all rounds so far",
-    "recent": "mean over the last {window} rounds",
-    "predicted": "mean over all rounds so far, without exploration",
-    "regret": "average regret against the best fixed ranking",
-    "new_queries": "mean over held-out queries",
-}
-REPORT_TITLES = {  # of values that learners report under the name of their paper
-    "score_agreement": "agreement of the clicks with the scores, summed over the rounds",
-    "max_perturbation": "cost of swapping all pairs of a list",
-    "swap": "probability of a swap",
-}
+CHART_TITLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def finding_of(curves: Curves) -> Finding:
@@ -85,7 +75,7 @@ def _charts(curves: Curves) -> Iterator[Chart]:
     for stream, measure, quantity in product(curves.streams, curves.measures, experiment.figures.quantities or usual):
         lines = _lines({arm: curves.of(stream, arm, measure, quantity) for arm in curves.arms})
         if lines:
-            words = QUANTITY_TITLES[quantity].format(window=window_of(experiment))
+            words = CHART_TITLES["quantities"][quantity].format(window=window_of(experiment))
             yield chart(
                 _file_name(stream, measure, quantity),
                 f"{_title_with_stream(measure, stream, curves)}: {words}",
@@ -104,7 +94,7 @@ def _reports(curves: Curves) -> Iterator[Chart]:
         lines = _lines({arm: curves.report(stream, arm, path) for arm in curves.arms})
         if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
             name = _file_name(stream, "report", path)
-            title = _title_with_stream(REPORT_TITLES.get(path, path), stream, curves)
+            title = _title_with_stream(CHART_TITLES["reports"].get(path, path), stream, curves)
             log_x, caption = _log_x(curves.experiment), _caption(curves)
             yield chart(name, title, curves.rounds, lines, caption=caption, log_x=log_x)
 
