@@ -137,10 +137,8 @@ class ParallelEngine:
 
 @contextmanager
 def kept(engine: E) -> Iterator[E]:
-    """Yield the engine with workers that are reused for one sum after the other while the block lasts.
-
-    A process or an actor takes a second or two to start, and training with folds needs a dozen sums.
-    """
+    """Yield the engine with workers that are reused for one sum after the other while the block lasts."""
+    # A process or an actor takes a second or two to start, and training with folds needs a dozen sums.
     if not isinstance(engine, ParallelEngine):
         yield engine
         return

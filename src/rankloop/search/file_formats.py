@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from email import policy
@@ -9,6 +10,7 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 from html import unescape
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from rankloop.core.errors import InvalidInput
@@ -90,13 +92,8 @@ def read_plain(data: bytes) -> FileText:
     return FileText(first.strip() if len(first) <= 100 else "", text)
 
 
-SVG_TEXT = {"title", "desc", "text", "tspan", "textpath"}
-HIDDEN_TAGS = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
-OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
-INLINE_TAGS = {
-    *("a", "abbr", "b", "bdi", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"),
-    *("strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
-}
+TAGS = tomllib.loads(Path(__file__).with_name("html_tags.toml").read_text(encoding="utf-8"))
+SVG_TEXT, HIDDEN_TAGS, OF_HEAD, INLINE_TAGS = (set(TAGS[name]) for name in ("svg_text", "hidden", "of_head", "inline"))
 WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
 META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".

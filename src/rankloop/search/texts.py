@@ -160,10 +160,8 @@ def date_of(text: str) -> float | None:
 
 
 def same_query(query: TextQuery) -> str:
-    """Return a name that is equal for queries that differ in capitals, spaces and punctuation only.
-
-    Of a long query it is the beginning and a hash of the remainder.
-    """
+    """Return a name that is equal for queries that differ in capitals, spaces and punctuation only."""
+    # Of a long query it is the beginning and a hash of all words.
     words = words_in(query.text)
     name = " ".join(words[:MAX_NAME_WORDS])
     if len(words) <= MAX_NAME_WORDS and len(name) <= MAX_NAME_CHARACTERS:
