@@ -1,8 +1,10 @@
 """The command line application; the modules of `commands` add their commands to it."""
 
 import platform
+import tomllib
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -22,6 +24,7 @@ app = typer.Typer(
     epilog="`rankloop COMMAND --help` has details and examples. Start with `rankloop demo`.",
 )
 
+COMMAND_EXAMPLES = tomllib.loads(Path(__file__).with_name("examples.toml").read_text(encoding="utf-8"))  # by command
 NO_FILE = "-"  # print to standard output
 OPTIONAL_FILES = ("--guess-schema",)
 
@@ -36,18 +39,23 @@ class Command(TyperCommand):
         formatter.write("\n  ".join(["Examples:", *examples.splitlines()]))
 
 
-def command(part: Part, *examples: str, name: str | None = None) -> Callable[[F], F]:
-    """Make a function a command.
+def command(part: Part, name: str | None = None) -> Callable[[F], F]:
+    """Make a function a command, with its examples.
 
     Args:
       part: The part of `rankloop --help` that lists the command.
-      *examples: Calls that the help text shows.
       name: The command's name; by default that of the function, with dashes.
     """
-    return app.command(name, cls=Command, epilog="\n".join(examples), rich_help_panel=part)
+
+    def add(function: F) -> F:
+        called = name or function.__name__.replace("_", "-")
+        decorate = app.command(called, cls=Command, epilog="\n".join(COMMAND_EXAMPLES[called]), rich_help_panel=part)
+        return decorate(function)
+
+    return add
 
 
-@command("Start here", "rankloop version", "rankloop version --verbose", "rankloop version --json")
+@command("Start here")
 def version(
     verbose: Annotated[bool, option("--verbose", "Also print the libraries and the origin of the kernels.")] = False,
     as_json: AsJson = False,

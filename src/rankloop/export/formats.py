@@ -21,8 +21,8 @@ from rankloop.learners.wrappers.feature_maps import MIN_RELATIVE_DEVIATION
 
 OPSET, ML_OPSET, IR_VERSION = 13, 3, 8  # as old as can be, so that most runtimes read it
 FORMAT_VERSION = 1
-TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-UPLOAD_COMMANDS, LOST = TEXTS["upload"], TEXTS["lost"]
+FORMAT_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+UPLOAD_COMMANDS, LOST = FORMAT_TEXTS["upload"], FORMAT_TEXTS["lost"]
 FORMATS = (*UPLOAD_COMMANDS, "onnx", "json")
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
 MAX_ROUNDING_ERROR = 1e-9
@@ -210,7 +210,7 @@ def export_model(path: str | Path, to: str, *, name: str, approximate: bool = Fa
         is_trees = opened.read(5).startswith((b"{", b"tree\n"))
     model = read_tree_model(file) if is_trees else _saved_model(file)
     if isinstance(model, HashedModel) and to != "json":
-        raise InvalidInput(TEXTS["hashed_columns"].format(to=to, file=file.name))
+        raise InvalidInput(FORMAT_TEXTS["hashed_columns"].format(to=to, file=file.name))
     lost = model.lost_in(to) if isinstance(model, TreeModel) else model.lost
     if lost and not approximate:
         raise InvalidInput(f"{to} cannot hold all of {file.name}: {'; '.join(lost)}. --approximate exports the rest")

@@ -92,8 +92,8 @@ def read_plain(data: bytes) -> FileText:
     return FileText(first.strip() if len(first) <= 100 else "", text)
 
 
-TAGS = tomllib.loads(Path(__file__).with_name("html_tags.toml").read_text(encoding="utf-8"))
-SVG_TEXT, HIDDEN_TAGS, OF_HEAD, INLINE_TAGS = (set(TAGS[name]) for name in ("svg_text", "hidden", "of_head", "inline"))
+HTML_TAGS = tomllib.loads(Path(__file__).with_name("html_tags.toml").read_text(encoding="utf-8"))
+SVG_TEXT, HIDDEN_TAGS, OF_HEAD, INLINE_TAGS = map(set, HTML_TAGS.values())
 WITHIN_LINES = INLINE_TAGS | HIDDEN_TAGS - {"head"}
 META_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
 # What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".

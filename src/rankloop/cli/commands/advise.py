@@ -23,12 +23,7 @@ MaxGrade = Annotated[int, option("--max-grade G", "Grades are 0, 1, … up to th
 ITEMS_HELP = "Items with numbers, with raw fields, or a fixed set of N."
 
 
-@command(
-    "Start here",
-    "rankloop advise",
-    "rankloop advise --feedback clicks --items features",
-    "rankloop advise --measure nDCG --depth 1 --items 10",
-)
+@command("Start here")
 def advise(
     feedback: Annotated[str | None, option("--feedback -f NAME", f"Feedback: {', '.join(FEEDBACK_TEXTS)}.")] = None,
     items: Annotated[str | None, option("--items features|fields|fixed|N", ITEMS_HELP)] = None,
@@ -90,11 +85,7 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
     show(as_json, answer, [*advice.lines, *([] if program is None else [f"\n{indent(program, '    ')}"])])
 
 
-@command(
-    "Experiments",
-    "rankloop analyse --measure nDCG --items 4 --all-depths",
-    "rankloop analyse -m SumLoss --items 3 --depth 2 --json",
-)
+@command("Experiments")
 def analyse(
     measure: MeasureName = "nDCG",
     items: Items = 4,

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from rankloop.core.registry import Entry
 
 
-@command(
-    "Experiments",
-    "rankloop check-learner mean_grade.py",
-    "rankloop check-learner my_package.learners:MeanGrade --json",
-    "rankloop check-learner mean_grade.py --contract purity",
-)
+@command("Experiments")
 def check_learner(
     target: Annotated[str, argument("LEARNER", "FILE.py, a module, FILE.py:Class, or a registered kind.")],
     only: Annotated[list[str] | None, option("--contract NAME", "Test only this contract. Repeatable.")] = None,

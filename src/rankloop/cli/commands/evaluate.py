@@ -20,15 +20,7 @@ ESTIMATOR_HELP = (
 )
 
 
-@command(
-    "Your data",
-    "rankloop evaluate shop.rankloop test.txt -m nDCG@10",
-    "rankloop evaluate bm25.run web.qrels --per-query",
-    "rankloop evaluate ads.rankloop --log later.csv --plot later.png",
-    "rankloop evaluate candidate.rankloop --log shop-data",
-    "rankloop evaluate candidate.rankloop --log shop.csv --estimator examination",
-    "rankloop evaluate results/shop/model.rankloop --log later.csv --column propensity=probability",
-)
+@command("Your data")
 def evaluate(
     rankings: Annotated[Path | None, argument("RANKINGS", "A saved model, or a TREC run file.")] = None,
     truth: Annotated[Path | None, argument("TRUTH", "A LETOR file for a model, TREC judgments for a run.")] = None,

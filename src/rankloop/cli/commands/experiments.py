@@ -12,7 +12,7 @@ from rankloop.cli.options import argument, engine_of, interruptible, option
 from rankloop.cli.output import progress_bar, show_claims, show_table
 
 
-@command("Start here", "rankloop demo", "rankloop demo --seed 7 --rounds 2000")
+@command("Start here")
 def demo(
     seed: Annotated[int, option("--seed N", "First seed of the simulations.", min=0)] = 0,
     rounds: Annotated[int | None, option("--rounds N", "Number of rounds per run. Default: 10,000.", min=20)] = None,
@@ -46,11 +46,7 @@ def demo(
     typer.echo(f"\nreport: {report.resolve()}\nnext: rankloop serve --demo, or rankloop list learners")
 
 
-@command(
-    "Experiments",
-    "rankloop run examples/web_search.toml --quick",
-    "rankloop run mine.toml --import my_learner.py --out results/second-try",
-)
+@command("Experiments")
 def run(
     spec: Annotated[Path, argument("SPEC", "The experiment: a TOML file.")],
     out: options.Out = None,

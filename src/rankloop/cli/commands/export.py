@@ -10,12 +10,7 @@ from rankloop.cli.output import show
 FORMAT_EXTENSIONS = {"onnx": ".onnx"}
 
 
-@command(
-    "In use",
-    "rankloop export shop.rankloop --to opensearch-ltr",
-    "rankloop export shop.rankloop --to onnx --out shop.onnx",
-    "rankloop export results/trees/trees.json --to elasticsearch-ltr",
-)
+@command("In use")
 def export(
     model: Annotated[Path, argument("MODEL", "A saved ranker, or the file of boosted trees.")],
     to: Annotated[str, option("--to FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],

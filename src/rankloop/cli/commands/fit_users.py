@@ -9,12 +9,7 @@ from rankloop.cli.options import engine_of, interruptible, option
 from rankloop.cli.output import print_result, progress_bar
 
 
-@command(
-    "Your data",
-    "rankloop fit-users --log clicks.parquet",
-    "rankloop fit-users --log shop.csv --model dbn --out users.toml --plot users.png",
-    "rankloop fit-users --log shop.csv --column item=article --json",
-)
+@command("Your data")
 def fit_users(
     log: options.ListsLog,
     model: options.ClickModelName = "best",

@@ -11,11 +11,7 @@ from rankloop.core.errors import InvalidInput
 WEIGHT_HELP = "The weight of an action, as purchase=5. Default: click, add_to_cart and purchase 1. Repeatable."
 
 
-@command(
-    "Your data",
-    "rankloop import-log ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
-    "rankloop import-log ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
-)
+@command("Your data")
 def import_log(
     format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],
     queries: Annotated[Path, option("--queries FILE", "The documents of ubi_queries.")],

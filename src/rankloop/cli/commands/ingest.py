@@ -10,11 +10,7 @@ from rankloop.cli.options import AsJson, ColumnRoles, SkipBadRows, argument, int
 from rankloop.cli.output import progress_bar, show
 
 
-@command(
-    "In use",
-    "rankloop ingest log.parquet --ranker shop",
-    "rankloop ingest clicks.csv --ranker shop --to https://rank.example.org --column item=sku",
-)
+@command("In use")
 def ingest(
     log: Annotated[str, argument("LOG", "A table of shown items: CSV, JSON Lines, Parquet or Arrow.")],
     ranker: Annotated[str, option("--ranker NAME", "The ranker that learns from the pages.")],

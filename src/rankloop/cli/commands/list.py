@@ -14,14 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import toml_value
 
 
-@command(
-    "Start here",
-    "rankloop list learners",
-    "rankloop list fields",
-    "rankloop list newton_pairs",
-    "rankloop list measures --json",
-    name="list",
-)
+@command("Start here", name="list")
 def list_all(
     family: Annotated[str | None, argument("WHAT", "learners, measures, streams, fields …, or a single name.")] = None,
     imports: Imports = None,

@@ -11,12 +11,7 @@ from rankloop.cli.output import print_result, progress_bar
 LEARNER_HELP = "A learner to simulate. Default: those that advise recommends. Repeatable."
 
 
-@command(
-    "Your data",
-    "rankloop rehearse --log clicks.parquet",
-    "rankloop rehearse --log shop.csv --schema shop.toml --pages 10000 --seeds 10",
-    "rankloop rehearse --log shop.csv --learner click_regression --learner pdgd --json",
-)
+@command("Your data")
 def rehearse(
     log: options.ListsLog,
     schema: Annotated[Path | None, option("--schema FILE", "A schema of the columns. Default: guessed.")] = None,

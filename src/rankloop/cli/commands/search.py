@@ -25,14 +25,7 @@ SOURCE_HELP = "A folder, or a file of JSON Lines, CSV or Parquet; none with --en
 COLUMNS_HELP = "The column of id, title, body or at, if it has another name. Repeatable."
 
 
-@command(
-    "In use",
-    "rankloop search notes/",
-    "rankloop search articles.jsonl --column id=key --column title=headline --column body=text",
-    "rankloop search notes/ --study",
-    "rankloop search --engine opensearch=http://localhost:9200/articles --data learned",
-    "rankloop search notes/ --forget 'a query'",
-)
+@command("In use")
 def search(
     source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     data: Annotated[Path | None, option("--data FOLDER", "Folder of index and log. Default: beside SOURCE.")] = None,

@@ -22,12 +22,7 @@ ALLOW_ORIGIN_HELP = (
 ROLE_HELP = "feedback: public, for pages of --allow-origin. rank: also rankings. admin: everything."
 
 
-@command(
-    "In use",
-    "rankloop serve --demo",
-    "rankloop serve --port 8080 --data shop-data",
-    "RANKLOOP_KEYS=rank:KEY,admin:KEY rankloop serve --host 0.0.0.0",
-)
+@command("In use")
 def serve(
     context: typer.Context,
     port: Port = 8080,
@@ -78,11 +73,7 @@ def serve(
     run_service(settings, announce, command, Demo() if demo else None)
 
 
-@command(
-    "In use",
-    "RANKLOOP_STORE=postgresql://user:password@host/database rankloop learn",
-    "rankloop learn --store postgresql://user:password@host/database",
-)
+@command("In use")
 def learn(
     store: Annotated[str, option("--store ADDRESS", "The service's database.", envvar="RANKLOOP_STORE")] = "",
     limits: Limits = None,
@@ -112,12 +103,7 @@ def learn(
         service.close()
 
 
-@command(
-    "In use",
-    "rankloop key new --role rank --rankers 'shop-*' >> keys",
-    "rankloop key new --role admin",
-    "rankloop key hash --role rank",
-)
+@command("In use")
 def key(
     action: Annotated[Literal["new", "hash"], argument("new|hash", "Make a new key, or hash one from standard input.")],
     role: Annotated[Literal["feedback", "rank", "admin"], option("--role ROLE", ROLE_HELP)] = "rank",

@@ -15,13 +15,7 @@ DATA_HELP = (
 STREAM_HELP = "Read the data from a disk cache at every pass. Automatic for folders of parts and data beyond memory."
 
 
-@command(
-    "Your data",
-    "rankloop train web.txt --loss ordinal",
-    "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
-    "rankloop train s3://bucket/parts/ --engine cluster",
-    "rankloop train web.txt --trees lightgbm --out results/trees",
-)
+@command("Your data")
 def train(
     data: Annotated[str, argument("DATA", DATA_HELP)],
     loss: options.Loss = None,

@@ -17,14 +17,7 @@ SOLVER_HELP = "With a schema: passes of an online learner (default), or the opti
 GUESS_SCHEMA_HELP = "Write a schema for the log, or print it without a file, then stop."
 
 
-@command(
-    "Your data",
-    "rankloop train-clicks clicks.csv --out results/from-clicks",
-    "rankloop train-clicks shop.csv --guess-schema shop.toml",
-    "rankloop train-clicks shop.csv --schema shop.toml --out results/shop",
-    "rankloop train-clicks shop-data --solver batch --loss clicked_items --out results/shop",
-    "rankloop train-clicks clicks.csv --trees lightgbm --out results/trees",
-)
+@command("Your data")
 def train_clicks(
     log: Annotated[str, argument("LOG", "A table of lists and clicks, or the folder or export of a service.")],
     schema: Annotated[Path | None, option("--schema FILE", "A schema: the kinds of columns and crosses.")] = None,

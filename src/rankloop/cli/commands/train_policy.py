@@ -11,11 +11,7 @@ from rankloop.cli.options import argument, option
 from rankloop.cli.output import print_trained, progress_bar
 
 
-@command(
-    "Your data",
-    "rankloop train-policy ads.csv --out results/ads",
-    "rankloop train-policy ads.csv --epsilon 0.1 --column propensity=prob --out results/ads",
-)
+@command("Your data")
 def train_policy(
     log: Annotated[str, argument("LOG", "A table of shown ads with context, ad, click and propensity.")],
     epsilon: Annotated[float, option("--epsilon SHARE", "Probability of exploration.", min=0.0, max=1.0)] = 0.0,

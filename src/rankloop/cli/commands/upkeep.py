@@ -16,7 +16,7 @@ Address = Annotated[str, option("--to URL", "Address of the service.")]
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 
-@command("In use", "rankloop backup shop-data --to shop-monday.db.gz")
+@command("In use")
 def backup(
     log: Annotated[str, argument("LOG", "The log of a service in SQLite: its folder or its file.")],
     to: Annotated[Path, option("--to FILE", "File to write; it must not exist.")],
@@ -35,7 +35,7 @@ def backup(
     show(as_json, answer, [f"{to}: {_sizes_of(contents)}, {n_bytes:,} bytes"])
 
 
-@command("In use", "rankloop restore shop-monday.db.gz --to new-data")
+@command("In use")
 def restore(
     backup: Annotated[Path, argument("BACKUP", "A file that `rankloop backup` wrote.")],
     to: Annotated[Path, option("--to FOLDER", "An empty folder.")],
@@ -51,7 +51,7 @@ def restore(
     show(as_json, contents._asdict(), [f"{to} has {_sizes_of(contents)}"])
 
 
-@command("In use", "rankloop migrate shop-data --dry-run", "rankloop migrate shop-data")
+@command("In use")
 def migrate(
     log: Log,
     dry_run: Annotated[bool, option("--dry-run", "Only print the version of the log.")] = False,
@@ -71,7 +71,7 @@ def migrate(
     show(as_json, answer, [f"the log has version {version}: it {verdict}"])
 
 
-@command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
+@command("In use")
 def replay(log: Log, imports: Imports = None, as_json: AsJson = False) -> None:
     """Verify that the log of a service reproduces its state.
 
@@ -91,7 +91,7 @@ def replay(log: Log, imports: Imports = None, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-@command("In use", "rankloop rollback shop --list", "rankloop rollback shop --preview", "rankloop rollback shop")
+@command("In use")
 def rollback(
     ranker: Annotated[str, argument("RANKER", "The ranker.")],
     state: Annotated[int | None, option("--state N", "The state to go back to. Default: one step back.")] = None,
@@ -130,7 +130,7 @@ def rollback(
         typer.echo(f"{ranker} is back at state {result['rolled_back_to']}, served as state {result['state']}")
 
 
-@command("In use", "rankloop user export anne > anne.json", "rankloop user erase anne --relearn")
+@command("In use")
 def user(
     action: Annotated[Literal["export", "erase"], argument("export|erase", "Print the user's events, or erase them.")],
     id: Annotated[str, argument("ID", "The user, as in requests to rank.")],
