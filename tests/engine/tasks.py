@@ -35,3 +35,7 @@ def summed(piece: Piece) -> tuple[int, int]:
     if 13 in piece.entries:
         raise InvalidInput("thirteen is not allowed")
     return piece.first, sum(piece.entries)
+
+
+def blocks_interrupts(task: int) -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])

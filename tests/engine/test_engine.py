@@ -140,3 +140,11 @@ def test_a_worker_ends_quietly_if_its_parent_ended_before_it_read_an_answer() ->
     worker_end.send("an answer that nobody reads")
     parent_end.close()  # with unread bytes, so the worker gets "connection reset" instead of an end of file
     processes._serve(worker_end)
+
+
+def test_the_first_worker_leaves_ctrl_c_to_its_parent() -> None:
+    """In a new process, where the first worker brings the resource tracker, whose start unblocks signals."""
+    program = "from rankloop.engine import LocalProcesses; from tests.engine.tasks import blocks_interrupts as blocks; "
+    program += "print(LocalProcesses(workers=2).map([0, 1, 2, 3], blocks))"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[True, True, True, True]"

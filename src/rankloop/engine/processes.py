@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from queue import SimpleQueue
 from typing import Any
 
@@ -114,6 +114,7 @@ class EngineProcess:
 
     def _start(self) -> None:
         context = get_context("spawn")
+        resource_tracker.ensure_running()  # its start unblocks Ctrl-C, which the first worker would get
         self.share = None
         with _START_LOCK, _worker_settings():
             if self.is_terminated:
