@@ -17,6 +17,7 @@ from rankloop.data.folder import absence_notice
 from rankloop.simulate.streams.drift import Drift
 from rankloop.simulate.streams.fixed_items import FlippedRelevance, NoisyRelevance
 from rankloop.simulate.streams.letor import Letor
+from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.pool import HeldOut
 from rankloop.simulate.streams.simulated_queries import (
     LinearGaussian,
@@ -183,6 +184,12 @@ def test_drift_turns_the_grades_round():
             assert (after[1] == (4 - before[1] if turned else before[1])).all()
 
 
+def test_drift_turns_an_adversary_too():
+    first, second = rounds(build('drift(inner="lower_bound", at=1, change="reverse")', "stream"), 2)
+    assert first[1](np.array([0, 1])).tolist() == [0, 1]
+    assert second[1](np.array([0, 1])).tolist() == [1, 0]
+
+
 def test_letor_stream(tmp_path):
     (tmp_path / "a.txt").write_text("2 qid:1 1:1 2:5\n0 qid:1 1:3 2:5\n0 qid:2 1:1\n0 qid:2 1:2\n1 qid:3 1:1\n")
     (tmp_path / "b.txt").write_text("1 qid:1 1:7\n")
@@ -242,11 +249,22 @@ def test_letor_stream_finds_files_in_the_data_folder():
         'drift(inner="separable", at=1, change="sideways")',
         'letor(path="x", min_items=0)',
         'letor(path="x", candidates=0)',
+        "lower_bound(margin=1e-200)",
+        "lower_bound(margin=5e-324)",
+        "lower_bound(margin=2.0)",
+        "lower_bound(n_features=15)",
     ],
 )
 def test_impossible_parameters(spec):
     with pytest.raises(InvalidInput):
         build(spec, "stream")
+
+
+def test_the_adversary_of_extreme_scale_is_that_of_the_plain_one():
+    plain = build("lower_bound(margin=0.25)", "stream")
+    for scale in (2.0**600, 2.0**-600):
+        assert LowerBound(radius=scale, margin=0.25 * scale).n_queries == plain.n_queries == 1 / 0.25**2
+    assert LowerBound(radius=1e200, margin=1e200).n_queries == 1
 
 
 class Zeros:

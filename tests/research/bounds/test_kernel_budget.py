@@ -9,11 +9,11 @@ from rankloop.core.types import Problem, Query, Relevances
 from rankloop.learners.ranking_perceptron import KernelPerceptron
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
+from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.simulated_queries import Separable
 from rankloop.simulate.users.readers import Full
 from rankloop.surrogates.pairwise import Slam
 from research.bounds.kernel_budget import Forgotten, forgotten_in, kernel_budget_loss
-from research.bounds.lower_bound import LowerBound
 from research.bounds.perceptrons import SlamWeights, margin_of, ranking_perceptron_loss, self_bounding, slam_weights
 
 STREAM, SEED = Separable(n_queries=60, n_items=6, n_features=4), 3

@@ -14,10 +14,10 @@ from rankloop.data.dataset import Dataset
 from rankloop.learners.ranking_perceptron import MaxPairPerceptron, Perceptron, RankingPerceptron
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
+from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.simulated_queries import Separable
 from rankloop.simulate.users.readers import Full
 from rankloop.surrogates.pairwise import Slam
-from research.bounds.lower_bound import LowerBound
 from research.bounds.perceptrons import (
     SlamWeights,
     margin_of,

@@ -56,11 +56,9 @@ class LowerBound:
 
     @property
     def problem(self) -> Problem:
-        """The sizes of the queries."""
         return Problem(n_features=self.n_features)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Callable[[Ints], Floats]]]:
-        """Yield queries and their relevance, a function of the ranking that is shown."""
         grades: dict[int, Floats] = {}  # by query, fixed against the first ranking that is shown
 
         def relevance(ranking: Ints, i: int) -> Floats:
