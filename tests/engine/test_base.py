@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed
 
 def _where(partition: Any, argument: int) -> Any:
     return np.array([os.getpid()])
+
+
+def _thread(partition: Any, argument: int) -> Any:
+    """The number of the thread, at the place of the partition."""
+    return np.where([partition is each for each in PARTITIONS], float(threading.get_ident()), 0.0)
 
 
 def _refuse(partition: Any, argument: int) -> Any:
@@ -87,6 +93,13 @@ def test_a_worker_that_died_is_replaced_without_changing_the_sum(tmp_path: Path)
 def test_a_worker_that_always_dies_is_named() -> None:
     with LocalProcesses(workers=1).sum_over(PARTITIONS, _die) as total, pytest.raises(WorkerDied, match="died 2 times"):
         total(0)
+
+
+def test_the_thread_that_asks_for_a_sum_computes_a_share() -> None:
+    with Threads(workers=2).sum_over(PARTITIONS[:2], _thread) as total:
+        assert threading.get_ident() in total(0)
+    with Threads(workers=1).sum_over(PARTITIONS, _thread) as total:
+        assert set(total(0)) == {threading.get_ident()}
 
 
 def test_threads_map_in_order_and_stop_at_an_error() -> None:

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query
 from rankloop.learners._shared.precision import cholesky
-from rankloop.learners.linear_thompson import LinearThompson, _drawn_weights
+from rankloop.learners.linear_thompson import LinearThompson, shifted_solution
 from tests.feedback import clicks
 
 
@@ -20,9 +20,9 @@ def test_belief_by_numpy(n_features, seed):
     rows = rng.normal(size=(n_features + 2, n_features))
     precision, moment = rows.T @ rows + np.eye(n_features), rng.normal(size=n_features)
     np.testing.assert_allclose(np.triu(cholesky(precision)).T, np.linalg.cholesky(precision), atol=1e-10)
-    mean = _drawn_weights(precision, moment, np.zeros(n_features))
+    mean = shifted_solution(precision, moment, np.zeros(n_features))
     np.testing.assert_allclose(mean, np.linalg.solve(precision, moment), rtol=1e-8, atol=1e-10)
-    root = np.stack([_drawn_weights(precision, moment, unit) - mean for unit in np.eye(n_features)], axis=1)
+    root = np.stack([shifted_solution(precision, moment, unit) - mean for unit in np.eye(n_features)], axis=1)
     np.testing.assert_allclose(root @ root.T, np.linalg.inv(precision), rtol=1e-6, atol=1e-9)
 
 
@@ -45,7 +45,7 @@ def test_a_belief_may_begin_elsewhere():
     learner = LinearThompson(prior=2.0, start=(3.0, -1.0))
     state = learner.init(problem)
     assert state.weights.tolist() == [3.0, -1.0]
-    np.testing.assert_allclose(_drawn_weights(state.precision, state.moment, np.zeros(2)), [3.0, -1.0])
+    np.testing.assert_allclose(shifted_solution(state.precision, state.moment, np.zeros(2)), [3.0, -1.0])
     assert learner.predict(state, query).tolist() == np.argsort(-(query.features @ [3.0, -1.0])).tolist()
     decision = learner.rank(state, query, default_rng(1))
     learned, plain = (

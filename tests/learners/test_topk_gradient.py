@@ -13,7 +13,9 @@ from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
 from rankloop.learners.topk_gradient import (
     KULLBACK_LEIBLER,
+    MAX_PAIRED_ITEMS,
     NO_KERNEL,
+    PAIR_HINGES,
     SQUARED,
     GradedItems,
     Receipt,
@@ -23,6 +25,7 @@ from rankloop.learners.topk_gradient import (
     _kernel_code,
     _kernel_step,
 )
+from rankloop.surrogates.pairwise import RankSVM
 from rankloop.surrogates.pointwise import SmoothDCG
 
 GENERATOR = np.random.Generator(np.random.PCG64(7))
@@ -123,7 +126,7 @@ def test_the_residual_is_divided_unless_said():
         build({"kind": "squared", "divided": "both"}, "surrogate")
 
 
-@pytest.mark.parametrize(("code", "kind"), [(SQUARED, "squared"), (KULLBACK_LEIBLER, "kl")])
+@pytest.mark.parametrize(("code", "kind"), [(SQUARED, "squared"), (KULLBACK_LEIBLER, "kl"), (PAIR_HINGES, "rank_svm")])
 @pytest.mark.parametrize("depth", [2, 3, 6])
 def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
     scores, grades = GENERATOR.normal(size=6), GENERATOR.integers(0, 3, 6).astype(float)
@@ -134,6 +137,30 @@ def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
         general = _estimated_gradient(build(kind, "surrogate"), scores, seen)
         step = scores - _kernel_step(scores, features, seen, code, 1.0, 1.0, np.inf)
         assert step == pytest.approx(general)
+
+
+@pytest.mark.parametrize("depth", [2, MAX_PAIRED_ITEMS, MAX_PAIRED_ITEMS + 1])
+def test_pairs_are_counted_in_the_kernel_while_they_are_few(monkeypatch, depth):
+    """The compiled step and the general estimate give the same bits; only many grades need the surrogate's Python."""
+    learner, problem = build("topk_gradient(surrogate='rank_svm', exploration=1.0)"), Problem(5, depth=depth)
+    queries = [(GENERATOR.normal(size=(60, 5)), GENERATOR.integers(0, 3, 60).astype(float)) for _ in range(20)]
+
+    def weights():
+        session = Session(learner, problem)
+        for features, grades in queries:
+            query = Query.of(features)
+            decision = session.rank(query)
+            items = decision.ranking[:depth].copy()
+            session.learn(query, decision, Relevances(items, grades[items]))
+        return session.state.weights
+
+    compiled, calls = weights(), []
+    terms = RankSVM.terms
+    monkeypatch.setattr(RankSVM, "terms", lambda *arguments: calls.append(1) or terms(*arguments))
+    assert np.array_equal(weights(), compiled)
+    assert bool(calls) == (depth > MAX_PAIRED_ITEMS)
+    monkeypatch.setattr("rankloop.learners.topk_gradient.MAX_PAIRED_ITEMS", 0)
+    assert np.array_equal(weights(), compiled)
 
 
 def test_annealing_is_the_gradient_of_the_sharper_surrogate():

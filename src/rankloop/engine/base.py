@@ -180,11 +180,13 @@ class Threads(ParallelEngine):
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        with ThreadPoolExecutor(min(self.workers or usable_cores(), len(partitions))) as pool:
+        shares = self.shares_of(partitions, usable_cores())
+        with ThreadPoolExecutor(len(shares)) as pool:
 
             def total(argument: Any) -> Floats:
-                answers = pool.map(lambda partition: answers_of([partition], function, argument)[0], partitions)
-                return sum_in_order(list(answers))
+                others = [pool.submit(answers_of, share, function, argument) for share in shares[1:]]
+                answers = answers_of(shares[0], function, argument)  # by this thread, which would only wait
+                return sum_in_order(answers + [answer for other in others for answer in other.result()])
 
             yield total
 

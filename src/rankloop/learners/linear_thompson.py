@@ -13,7 +13,7 @@ from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_o
 from rankloop.core.learner import LinearLearner, SparseLearner, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import Examples, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.precision import cholesky
+from rankloop.learners._shared.precision import shifted_solution
 
 Deviation = Annotated[float, partial(check_between, 1e-150, 1e150)]  # its square is a number too
 
@@ -51,25 +51,6 @@ def _examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
 
 
 @kernel
-def _drawn_weights(precision: Floats, moment: Floats, normals: Floats) -> Floats:
-    """Return mean + U⁻¹ · normals, Uᵀ U = precision: a draw as in Agrawal and Goyal (2013); normals of 0: the mean."""
-    n = len(moment)
-    upper, values = cholesky(precision), np.empty(n)
-    for i in range(n):
-        total = moment[i]
-        for k in range(i):
-            total -= upper[k, i] * values[k]
-        values[i] = total / upper[i, i]
-    values += normals
-    for i in range(n - 1, -1, -1):
-        total = values[i]
-        for k in range(i + 1, n):
-            total -= upper[i, k] * values[k]
-        values[i] = total / upper[i, i]
-    return values
-
-
-@kernel
 def _updated(
     features: Floats, precision: Floats, moment: Floats, certainty: float, ranking: Ints, shown: int, clicked: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -81,7 +62,7 @@ def _updated(
             new_moment[i] += certainty * clicked[ranking[position]] * row[i]
             for j in range(len(row)):
                 new_precision[i, j] += certainty * row[i] * row[j]
-    return _drawn_weights(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
+    return shifted_solution(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
 
 
 @register("linear_thompson")
@@ -118,7 +99,7 @@ class LinearThompson(NormalBelief):
         return State(start, precision, start / self.prior**2, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        weights = _drawn_weights(state.precision, state.moment, normals(rng, len(state.moment)))
+        weights = shifted_solution(state.precision, state.moment, normals(rng, len(state.moment)))
         return Decision(base.best_ranking(query.features, weights), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:

@@ -14,16 +14,20 @@ from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Examples, entry_of, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners.ranking_perceptron import moved
+from rankloop.surrogates.pairwise import RankSVM
 from rankloop.surrogates.pointwise import KL, Squared
 
-NO_KERNEL, SQUARED, KULLBACK_LEIBLER, SQUARED_GRADES = range(4)
+NO_KERNEL, SQUARED, KULLBACK_LEIBLER, SQUARED_GRADES, PAIR_HINGES = range(5)
+MAX_PAIRED_ITEMS = 50  # graded: their pairs are counted one by one, which for more takes longer than sorting them
 
 
 def _kernel_code(surrogate: Surrogate) -> int:
-    """Return the code of a surrogate for `_kernel_step`, which implements the two that are used most."""
+    """Return the code of a surrogate for `_kernel_step`, which implements the three that are used most."""
     if isinstance(surrogate, Squared):
         return SQUARED_GRADES if surrogate.divided == "grade" else SQUARED
-    return KULLBACK_LEIBLER if isinstance(surrogate, KL) else NO_KERNEL
+    return (
+        PAIR_HINGES if isinstance(surrogate, RankSVM) else KULLBACK_LEIBLER if isinstance(surrogate, KL) else NO_KERNEL
+    )
 
 
 class GradedItems(NamedTuple):
@@ -41,13 +45,12 @@ def _prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> flo
     """Return log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!): Algorithm 5, line 6."""
     n_items = len(best)
     n_seen = seen_count(shown, n_items)
-    probability = gamma
+    probability, is_best = gamma, True
     for position in range(n_seen):
         probability /= n_items - position
-    for position in range(n_seen):
-        if best[position] != ranking[position]:
-            return math.log(probability) if probability > 0.0 else -math.inf
-    return math.log(1.0 - gamma + probability)
+        is_best &= best[position] == ranking[position]
+    probability += 1.0 - gamma if is_best else 0.0
+    return math.log(probability) if probability > 0.0 else -math.inf
 
 
 @kernel
@@ -85,20 +88,42 @@ def _estimated_gradient(surrogate: Surrogate, scores: Floats, graded: GradedItem
 
 
 @kernel
+def _pair_slopes(scores: Floats, graded: GradedItems) -> Floats:
+    """Return `_estimated_gradient` of rank_svm: the pairs in which each item takes part, familiar ones apart."""
+    items, grades, n_items = graded.items, graded.grades, len(scores)
+    likely, unlikely = _probabilities(graded, n_items, min(2, n_items))
+    is_familiar, counts = np.empty(len(items), np.bool_), np.zeros((2, n_items))
+    for position in range(len(items)):
+        is_familiar[position] = len(items) == n_items or np.any(graded.familiar == items[position])
+    for higher in range(len(items)):
+        for lower in range(len(items)):
+            if grades[higher] > grades[lower] and 1.0 + scores[items[lower]] - scores[items[higher]] > 0.0:
+                row = 0 if is_familiar[higher] and is_familiar[lower] else 1
+                counts[row, items[higher]] -= 1.0
+                counts[row, items[lower]] += 1.0
+    for item in range(n_items):
+        counts[0, item] /= likely
+        if counts[1, item] != 0.0:
+            counts[0, item] += counts[1, item] / unlikely
+    return counts[0]  # type: ignore[no-any-return]
+
+
+@kernel
 def _kernel_step(
     weights: Floats, features: Features, graded: GradedItems, code: int, sharpness: float, rate: float, radius: float
 ) -> Floats:
-    """Step along `_estimated_gradient` of squared or kl, at scores that are multiplied by the sharpness.
+    """Step along `_estimated_gradient` of squared, kl or rank_svm, at scores that are multiplied by the sharpness.
 
     With SQUARED_GRADES the part of the gradient that needs no grade, 2 · scores, is not divided by a probability.
     """
     scores = scores_of(features, weights) * sharpness
     after, n_items, n_graded = weights.copy(), len(scores), len(graded.items)
     likely, unlikely = _probabilities(graded, n_items, 1)
-    if code == SQUARED_GRADES:
-        for item in range(n_items):
-            add_row(after, features, item, -rate * 2.0 * scores[item])
-    for position in range(n_graded):
+    slopes = _pair_slopes(scores, graded) if code == PAIR_HINGES else 2.0 * scores
+    for item in range(n_items if code in (PAIR_HINGES, SQUARED_GRADES) else 0):
+        if slopes[item] != 0.0:
+            add_row(after, features, item, -rate * slopes[item])
+    for position in range(0 if code == PAIR_HINGES else n_graded):
         item, grade = graded.items[position], graded.grades[position]
         if code == KULLBACK_LEIBLER:
             slope = np.exp(scores[item]) - np.exp(grade)
@@ -223,7 +248,7 @@ class TopKGradient(SparseLearner):
         sharpness = math.pow(steps, self.smoothing_decay)
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
-        if code == NO_KERNEL:
+        if code == NO_KERNEL or (code == PAIR_HINGES and len(items) > MAX_PAIRED_ITEMS):
             slope = _estimated_gradient(self.surrogate, scores_of(query.features, state.weights) * sharpness, graded)
             weights = moved(state.weights, query.features, np.arange(len(slope)), slope, rate)
             project(weights, radius)

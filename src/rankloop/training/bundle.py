@@ -12,8 +12,9 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import weighted_rows
+from rankloop.core.kernels import all_finite, kernel, weighted_rows
 from rankloop.core.types import Floats, Ints, whole_number
+from rankloop.learners._shared.precision import dot, shifted_solution, times
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
 LEVEL_SHARE = 0.5  # of the gap: the height that the next point is aimed at
@@ -24,41 +25,43 @@ MAX_IDLE_MINIMISATIONS = 50  # after which a cut that carries no weight is dropp
 MAX_SIMPLEX_STEPS = 10_000
 MAX_PROXIMITY_TRIALS = 12  # for one level
 MAX_CUT_NUMBERS, MIN_CUTS = 64_000_000, 16  # numbers in all cuts together; cuts that are kept at least
-RELATIVE_RIDGE = 1e-13  # of the largest diagonal entry: separates cuts that depend on each other
 ROUNDING_SHARE = 1e-12  # of the objective at 0: a smaller gap cannot be told from rounding
 
 
+@kernel
 def _minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float) -> Floats:
     """Minimise ½ α·gram·α − offsets·α over α ≥ 0 with Σα = 1 by an active set that begins with the start's cuts.
 
     Each step solves for the cuts in use, drops the one that would turn negative, or else takes in the one of the
     smallest slope. α is feasible whenever the method stops.
     """
-    alpha, ridge = start / start.sum(), RELATIVE_RIDGE * float(gram.diagonal().max()) or 1.0
-    free = np.flatnonzero(alpha > 0.0).tolist()
+    alpha, is_free, shift = start / start.sum(), start > 0.0, gram.max() or 1.0
     for _ in range(MAX_SIMPLEX_STEPS):
-        system = np.ones((len(free) + 1, len(free) + 1))  # the last row and column are those of Σα = 1
-        system[:-1, :-1] = gram[np.ix_(free, free)] + ridge * np.eye(len(free))
-        system[-1, -1] = 0.0
-        try:
-            target = np.linalg.solve(system, np.append(offsets[free], 1.0))[:-1]
-        except np.linalg.LinAlgError:
-            break
-        if not np.isfinite(target).all():
+        free = np.flatnonzero(is_free)
+        n_free, matrix, zeros = len(free), np.empty((len(free), len(free))), np.zeros(len(free))
+        # The shift changes no minimum under Σα = 1, and keeps cuts without slope from making the matrix singular.
+        for i in range(n_free):
+            for j in range(n_free):
+                matrix[i, j] = gram[free[i], free[j]] + shift
+        ones, target = shifted_solution(matrix, zeros + 1.0, zeros), shifted_solution(matrix, offsets[free], zeros)
+        target += (1.0 - target.sum()) / ones.sum() * ones
+        if not all_finite(target):
             break
         # α moves towards the target until an entry would turn negative.
-        used, negative = alpha[free], target < 0.0
-        reach = np.divide(used, used - target, out=np.ones(len(free)), where=negative)
-        blocking = int(np.argmin(reach))
-        alpha[free] = used + reach[blocking] * (target - used)
-        if negative[blocking]:
-            alpha[free.pop(blocking)] = 0.0
+        reach, blocking = 1.0, -1
+        for i in range(n_free):
+            if target[i] < 0.0 and (blocking < 0 or alpha[free[i]] < reach * (alpha[free[i]] - target[i])):
+                reach, blocking = alpha[free[i]] / (alpha[free[i]] - target[i]), i
+        for i in range(n_free):
+            alpha[free[i]] += reach * (target[i] - alpha[free[i]])
+        if blocking >= 0:
+            alpha[free[blocking]], is_free[free[blocking]] = 0.0, False
             continue
-        slope = gram @ alpha - offsets
-        lowest = int(np.argmin(slope))
-        if alpha[lowest] > 0.0 or slope[lowest] >= alpha @ slope - tolerance or len(free) == len(alpha):
+        slope = times(gram, alpha) - offsets
+        lowest = np.argmin(slope)
+        if is_free[lowest] or slope[lowest] >= dot(alpha, slope) - tolerance:
             break
-        free.append(lowest)
+        is_free[lowest] = True
     return alpha / alpha.sum()  # type: ignore[no-any-return]
 
 
@@ -217,22 +220,13 @@ def minimise(
     first = np.array(start, dtype=np.float64)
     check_positive(tolerance=tolerance, regularisation=regularisation)
     search = _Search(risk, RidgeModel(len(first), float(regularisation)), tolerance, callback)
-    search.begin(first)
     with np.errstate(over="ignore", invalid="ignore"), suppress(_NotFinite):
-        while not search.has_converged and search.iterations < max_iterations:
+        search.begin(first)
+        while not search.converged and search.iterations < max_iterations:
             search.raise_bound()
-            if not search.has_converged:
+            if not search.converged:
                 search.search_line()
-    return Solution(
-        weights=search.weights,
-        objective=search.objective,
-        gap=search.gap,
-        at_zero=search.at_zero,
-        iterations=search.iterations,
-        evaluations=search.evaluations,
-        converged=search.has_converged,
-        history=search.history,
-    )
+    return Solution(**{name: getattr(search, name) for name in Solution._fields})
 
 
 class _NotFinite(ArithmeticError):
@@ -260,7 +254,7 @@ class _Search:
         return max(self.tolerance * (self.at_zero - self.bound), ROUNDING_SHARE * self.at_zero)
 
     @property
-    def has_converged(self) -> bool:
+    def converged(self) -> bool:
         return self.gap <= self.max_gap
 
     def begin(self, start: Floats) -> None:
@@ -272,10 +266,8 @@ class _Search:
     def evaluate(self, weights: Floats) -> tuple[float, Floats]:
         """Evaluate the risk, keep the cut, and return the objective and its sub-gradient."""
         value, slope = self.risk(weights)
-        with np.errstate(over="ignore"):
-            size = slope @ slope
-            objective = value + 0.5 * self.model.regularisation * float(weights @ weights)
-        if not np.isfinite(objective) or not np.isfinite(size):
+        objective = value + 0.5 * self.model.regularisation * float(weights @ weights)
+        if not np.isfinite(objective) or not np.isfinite(slope @ slope):
             problem = "the risk is not finite: scale the features, or use more regularisation"
             raise _NotFinite(problem) if self.evaluations else InvalidInput(problem)
         self.evaluations += 1

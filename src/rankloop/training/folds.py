@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.random import default_rng
@@ -230,12 +230,8 @@ def catalogue_of(
       engine: The engine of the workers.
       progress: Called with the number of parts that were read, and of all.
     """
-    finished = count(1)
-
-    def done(index: int, result: Any) -> None:
-        progress(next(finished), len(sources))
-
-    parts = engine.map([(source, options) for source in sources], summary_of, done)
+    finished, tasks = count(1), [(source, options) for source in sources]
+    parts = engine.map(tasks, summary_of, lambda index, result: progress(next(finished), len(sources)))
     if len({part.zero_based for part in parts}) > 1:
         options = options._replace(zero_based=True)
         parts = engine.map([(source, options) for source in sources], summary_of)

@@ -30,7 +30,6 @@ DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # eac
 InMemory = Dataset | SparseDataset
 Progress = Callable[[int, int], None]  # called with the number of steps that are done, and of all
 Queries = InMemory | StoredDataset
-WeightsAndMeasure = tuple[Floats, str]
 
 
 def _answer(risk: Risk, part: InMemory, question: tuple[str, Floats]) -> Floats:
@@ -243,17 +242,11 @@ def _minimise_tight(objective: Objective, regularisation: float, weights: Floats
 
 
 def _solve(objective: Objective, start: Floats, regularisation: float, settings: SolverSettings) -> Solution:
-    return minimise(
-        objective,
-        start,
-        regularisation=regularisation,
-        tolerance=settings.tolerance,
-        max_iterations=settings.max_iterations,
-        callback=settings.callback,
-    )
+    limits: Any = {"tolerance": settings.tolerance, "max_iterations": settings.max_iterations}
+    return minimise(objective, start, regularisation=regularisation, callback=settings.callback, **limits)
 
 
-def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
+def mean_measures(pairs: Sequence[tuple[Floats, str]], dataset: Queries, engine: SummingEngine) -> list[float]:
     """Return the means of several measures; of data on disk, by the workers that read them.
 
     Args:
@@ -268,7 +261,7 @@ def mean_measures(pairs: Sequence[WeightsAndMeasure], dataset: Queries, engine: 
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
 
 
-def _measure_part(part: InMemory, pairs: Sequence[WeightsAndMeasure]) -> Floats:
+def _measure_part(part: InMemory, pairs: Sequence[tuple[Floats, str]]) -> Floats:
     """Return the sum of each measure over the queries of a part, and their number; queries with NaN are left out."""
     values = [_values(part, weights, measure) for weights, measure in pairs]
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])

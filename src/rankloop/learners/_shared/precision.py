@@ -44,6 +44,28 @@ def cholesky(matrix: Floats) -> Floats:
 
 
 @kernel
+def shifted_solution(precision: Floats, moment: Floats, normals: Floats) -> Floats:
+    """Return mean + U⁻¹ · normals, Uᵀ U = precision: a draw as in Agrawal and Goyal (2013); normals of 0: the mean.
+
+    Args:
+      precision: A positive definite matrix.
+      moment: precision · mean.
+      normals: One number per weight.
+    """
+    upper, values, n = cholesky(precision), moment.copy(), len(moment)
+    for i in range(n):
+        for k in range(i):
+            values[i] -= upper[k, i] * values[k]
+        values[i] /= upper[i, i]
+    values += normals
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            values[i] -= upper[i, k] * values[k]
+        values[i] /= upper[i, i]
+    return values
+
+
+@kernel
 def times(covariance: Floats, x: Floats) -> Floats:
     """Return Σ x.
 

@@ -300,8 +300,7 @@ class BatchTask:
         position = np.minimum(self.position, N_OFFSETS - 1)
         shown = np.bincount(position, minlength=min(self.n_positions, N_OFFSETS)) + 1.0
         clicks = np.bincount(position, self.clicked > 0.0, minlength=len(shown)) + 0.5
-        odds: Floats = np.log(clicks / (shown - clicks))
-        return odds
+        return np.log(clicks / (shown - clicks))
 
     def _offsets(self, weights: Floats, squares: Floats) -> tuple[Floats, Floats]:
         """Return the offsets of all positions and their evidence; positions without data have the last offset."""

@@ -95,7 +95,6 @@ def train_in_passes(
     for pass_number in range(best):
         task.go_over(session, lists)
         progress(passes + pass_number + 1, passes + best)
-    refused = session.refused
     return ClickTraining(
         session=click_weights.ready_for_use(session),
         choice="passes",
@@ -107,7 +106,7 @@ def train_in_passes(
         examined_is_known=task.examined is not None,
         n_lists=len(lists),
         schema=schema,
-        notes=(f"{refused:,} updates that would have been unstable were left out",) if refused else (),
+        notes=(f"{session.refused:,} updates that would have been unstable were left out",) if session.refused else (),
     )
 
 

@@ -222,8 +222,7 @@ def train_click_trees(
         values = encode_columns(columns, lists.values)
     if position_bias is None:
         queries = [lists.query[start] for start in lists.offsets[:-1].tolist()]
-        pairs, propensity = lists.pair_numbers(), lists.propensity
-        visitors = lists.visitors
+        pairs, propensity, visitors = lists.pair_numbers(), lists.propensity, lists.visitors
         shown = rows_as_log(pairs, lists.position, lists.clicked, lists.offsets, queries, propensity, visitors)
         examined = click_weights.required_bias(click_weights.estimate_examined(shown))
     else:

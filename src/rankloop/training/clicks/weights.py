@@ -84,8 +84,7 @@ def not_below_click_rates(examined: Floats, log: ClickArrays) -> Floats:
     """
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
     click_rate = (np.bincount(log.position, log.clicked, minlength=log.n_positions) + 0.5) / shown
-    bounded: Floats = np.minimum(np.maximum(examined, click_rate / click_rate[0]), 1.0)
-    return bounded
+    return np.minimum(np.maximum(examined, click_rate / click_rate[0]), 1.0)  # type: ignore[no-any-return]
 
 
 def required_bias(examined: Floats | None) -> Floats:

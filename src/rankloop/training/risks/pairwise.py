@@ -90,12 +90,13 @@ class Ordinal:
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         levels, n_levels = levels_of(relevance)
-        return _ordinal_of_lists(scores, levels, offsets, np.triu(self._matrix(relevance, levels, n_levels), 1))
+        costs = (
+            1.0 - np.tri(n_levels) if self.costs == "equal" else np.triu(self._matrix(relevance, levels, n_levels), 1)
+        )
+        return _ordinal_of_lists(scores, levels, offsets, costs)
 
     def _matrix(self, relevance: Floats, levels: Ints, n_levels: int) -> Floats:
         """Return costs[a, b] for the levels a < b that occur."""
-        if self.costs == "equal":
-            return np.ones((n_levels, n_levels))
         if isinstance(self.costs, str):
             worth = np.zeros(n_levels)
             worth[levels] = relevance if self.costs == "difference" else 2.0**relevance - 1.0

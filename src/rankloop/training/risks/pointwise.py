@@ -32,8 +32,9 @@ def _logistic_of_items(scores: Floats, weights: Floats) -> tuple[float, Floats]:
         clicked = weights[i] > 0.0
         weight = weights[i] if clicked else 1.0
         wrong = -scores[i] if clicked else scores[i]  # the higher, the less likely is the observation
-        likelier = 1.0 / (1.0 + np.exp(-abs(wrong)))  # the probability of the likelier of click and no click
-        value += weight * (max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong))))
+        odds = np.exp(-abs(wrong))
+        likelier = 1.0 / (1.0 + odds)  # the probability of the likelier of click and no click
+        value += weight * (max(wrong, 0.0) + np.log1p(odds))
         slope = weight * (likelier if wrong > 0.0 else 1.0 - likelier)
         grad[i] = -slope if clicked else slope
     return value, grad

@@ -1,7 +1,7 @@
 """Losses that bound a measure of the form Σ over positions of discount × gain, by a maximum over rankings."""
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -164,7 +164,7 @@ def _anchors(scores: Floats, gains: Floats, offsets: Ints, weights: Floats, idea
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionLoss(ABC):
+class PositionLoss:
     """max over rankings of 1 − Σ_i a_pos(i) · b_i + Σ_i (c_pos(i) − ref_i) · scores[i], by linear assignment.
 
     a are the discounts of the measure, b the gains by their ideal total, c_p = (p + 1)^{−1/4} the weight of a position
@@ -176,18 +176,12 @@ class PositionLoss(ABC):
     cutoff: int | None = None
 
     normalised: ClassVar[bool] = True
+    _gains: ClassVar[Callable[..., Floats]]  # b of the grades, not yet divided by its ideal total
+    _discounts: ClassVar[Callable[..., Floats]]  # a of so many positions, from 1 downwards
 
     def __post_init__(self) -> None:
         if self.cutoff is not None and self.cutoff < 1:
             raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
-
-    @abstractmethod
-    def _gains(self, relevance: Floats) -> Floats:
-        """Return b, not yet divided by its ideal total."""
-
-    @abstractmethod
-    def _discounts(self, n_positions: int) -> Floats:
-        """Return a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         gains, weights = self._gains(relevance), self._position_weights(offsets)
@@ -242,10 +236,21 @@ class PrecisionLoss(PositionLoss):
         return np.ones(n_positions)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _HalfLife(PositionLoss):
+@register("eru", category="risk")
+class ERULoss(PositionLoss):
+    """The structured bound on (the best expected rank utility) − (that of the ranking), in its own units.
+
+    a_p = 2^{−p / (half_life − 1)}, b_i = max(relevance[i] − neutral, 0), equations (8) and (9) of the supplement of Le
+    and Smola; see `PositionLoss`. Lists with more to gain count more; `neru` counts all alike.
+    Reference: Breese, Heckerman and Kadie (1998), Empirical Analysis of Predictive Algorithms for Collaborative
+    Filtering.
+    """
+
     half_life: float = 5.0
     neutral: float = 0.0
+
+    normalised: ClassVar[bool] = False
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2, "half_life": 2.0, "neutral": 0.5})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -259,26 +264,12 @@ class _HalfLife(PositionLoss):
         return 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
 
 
-@register("eru", category="risk")
-class ERULoss(_HalfLife):
-    """The structured bound on (the best expected rank utility) − (that of the ranking), in its own units.
-
-    a_p = 2^{−p / (half_life − 1)}, b_i = max(relevance[i] − neutral, 0), equations (8) and (9) of the supplement of Le
-    and Smola; see `PositionLoss`. Lists with more to gain count more; `neru` counts all alike.
-    Reference: Breese, Heckerman and Kadie (1998), Empirical Analysis of Predictive Algorithms for Collaborative
-    Filtering.
-    """
-
-    normalised: ClassVar[bool] = False
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2, "half_life": 2.0, "neutral": 0.5})
-
-
 @register("neru", category="risk")
-class NERULoss(_HalfLife):
+class NERULoss(ERULoss):
     """The structured bound on 1 − NERU, the normalised expected rank utility.
 
     As `eru`, the gains b by their ideal total.
     Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
     """
 
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2, "half_life": 2.0, "neutral": 0.5})
+    normalised: ClassVar[bool] = True
