@@ -30,9 +30,9 @@ TEXT = """The engine's hundred candidates for each query, by words and by meanin
 dependent click model who know which documents answer their query (informational behaviour), and who ask the first 150 \
 of the queries, by a Zipf law. Adversarial visitors click the opposite. Shown: nDCG@10 of the lists that were shown, \
 swaps included. Unseen: nDCG@10 of the predicted order for the 75 queries that nobody asked. BM25 is the word index \
-alone. The weights of the engine's score were chosen on threads of 20 Newsgroups and stories of Reuters, those that \
-choose the documents for feedback on Cranfield, too; the step sizes of the memory and of trust were chosen on \
-Cranfield, with seeds 0 and 1 and the same split of the queries."""
+alone. The weights of the engine's score and the trust in memory were chosen on 20 Newsgroups and stories of \
+Reuters, those weights that choose the documents for feedback on Cranfield, too; the step sizes of the memory and of \
+trust in visitors were chosen on Cranfield, with seeds 0 and 1 and the same split of the queries."""
 
 
 class UserGroup(NamedTuple):

@@ -439,6 +439,24 @@ def test_endings_of_another_language_do_not_hide_a_mistyped_word(folder: Path) -
     engine.close()
 
 
+def test_stems_of_the_few_documents_in_another_language_do_not_outweigh_rare_words(tmp_path: Path) -> None:
+    """The rules of English leave `les` and `fichiers` as words that are in one document only."""
+    french = "le texte de la page {} est dans les fichiers que le programme lit pour des utilisateurs"
+    rows = [TextDocument(f"page {i}", "", french.format(i)) for i in range(40)]
+    rows.append(
+        TextDocument("afficher", "", "la commande pour afficher les fichiers est une des plus connues dans le système")
+    )
+    rows.append(
+        TextDocument("english", "", "the name of the programme is les fichiers and it is not in the list of files")
+    )
+    engine = LocalEngine(tmp_path, meaning="off")
+    engine.refresh(Listed(rows))
+    assert engine.languages == ("french", "english")
+    assert engine.candidates(read_text("afficher les fichiers"), 3)[0].id == "afficher"
+    assert "english" in [candidate.id for candidate in engine.candidates(read_text("files"), 3)]
+    engine.close()
+
+
 def test_a_word_that_is_begun_is_not_corrected(folder: Path) -> None:
     engine = LocalEngine(folder)
     texts = ["the annual budget", "a budget review", "an outward bud"]

@@ -229,9 +229,11 @@ class LocalEngine:
         def stemmed(runs: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
             return tuple(tuple(self._stems_of(run)) for run in runs)
 
+        words = stemmed(texts.runs_of(terms.words))
         others = [(stem,) for stems in terms.alternatives.values() for stem in stems]
         return IndexQuery(
-            any_of=tuple(dict.fromkeys([*stemmed(texts.runs_of(terms.words)), *others])),
+            any_of=tuple(dict.fromkeys([*words, *others])),
+            weights={(stem,): weight for stem, weight in terms.foreign.items() if (stem,) not in words},
             all_of=stemmed(query.phrases),
             none_of=tuple((stem,) for stem in dict.fromkeys(self._stems_of(query.excluded))),
             filters=query.filters,
@@ -254,7 +256,7 @@ class LocalEngine:
         hits = dict(self.index.search(index_query, n))
         meaning, near = None, list[int]()
         if self._meaning is not None and query.words:
-            corrected = [others[0] for others in terms.alternatives.values()]
+            corrected = [others[0] for others in terms.alternatives.values() if others[0] not in terms.foreign]
             numbers = self._numbers_of([*self._stems_of(query.words), *corrected]).astype(np.int64)
             meaning = self._meaning.query_meaning(numbers, query.text)
             if not query.phrases and not terms.only_frequent:

@@ -42,8 +42,6 @@ LEARNER = {
     "memory_rate": 0.3,
     "memory_prior": 0.3,
     "by_query": True,
-    "full_trust_t": 5.0,
-    "trust_prior": 5.0,
     "by_user": True,
     "user_prior": 0.1,
     "user_distrust_t": 0.3,  # of a ranker that remembers visitors: PERSONAL_DISTRUST_T

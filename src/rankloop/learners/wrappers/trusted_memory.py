@@ -16,6 +16,8 @@ from rankloop.features.hashed_columns import NAME_SEPARATOR, hash_of
 from rankloop.learners.wrappers.hashed_weights import NO_COLUMNS, Hashed
 
 USER_FIELD = NAME_SEPARATOR + "users"  # no field has this name
+CHANCE = 0.5  # of the t-statistic of full trust, which random clicks may reach
+ALL_SUMS = ("all", "clicked"), ("all", "read")
 FULL_UPDATES = 3.0  # of a user from one query that count in full
 HALF_MEMORY_SCORE = 1.0  # of memory, at which agreement with it counts half: young memory is no judge of a user
 
@@ -26,8 +28,8 @@ class State(NamedTuple):
     table: WeightTable  # Weight and Σ gradient² of every column.
     inner: Any  # The state of the inner learner without its weights.
     n_hashed: int  # The number of hashed columns.
-    agreement: float  # Σ z, see `TrustedMemory`.
-    squares: float  # Σ z².
+    agreement: float  # Σ a, see `TrustedMemory`.
+    squares: float  # Σ a².
 
     def reachable(self, initial: "State") -> bool:
         """Return true if the sum of squares is not negative."""
@@ -45,7 +47,7 @@ def _scaled(columns: Ints, entries: Floats, memory_from: int, n_hashed: int, tru
 
 
 @kernel
-def _user_agreement(memory: Floats, clicked: Floats, ranking: Ints, click_rate: float) -> tuple[float, int, int]:
+def _agreement(memory: Floats, clicked: Floats, ranking: Ints, click_rate: float) -> tuple[float, int, int]:
     """Return how far clicks agree with memory, and the numbers of items clicked and read, as in `TrustedMemory`."""
     end, n_clicked = 1, 0
     for position in range(len(ranking)):
@@ -80,28 +82,29 @@ def memory_trust(learner: AnyLearner, state: Any) -> float:
 class TrustedMemory(Hashed):
     """The learner `hashed` with the score of its memory multiplied by the trust that it has earned.
 
-    Before an update changes anything, it tests memory: z = g · m, with g the step of `inner` and m the memory weights
-    of the query, is above 0 when memory had ranked as the clicks do now. If clicks are random, z is as often below 0 as
-    above. So
-
-      T = (`full_trust_t` · √`trust_prior` + Σ z) / √(`trust_prior` + Σ z²),  trust = clip(T / `full_trust_t`, 0, 1),
-
-    is a t-statistic. Trust begins at 1, and falls when users click at random: then the order is that of the other
-    weights. The memory weights are kept, and count again when they predict again. An `inner` with evidence per column
-    is refused.
-
-    With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
-    query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
-
-      trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_distrust_t`, 0, 1),
-
-    with a the agreement with memory over the items that were read, those down to the last click and one more:
+    Before an update changes anything, it tests memory: the agreement a of the clicks with memory is measured over the
+    items that were read, those down to the last click and one more:
 
       a = s / (s + 1) · Σ m (c − r) / √(Σ m² · Σ (c − r)²),
 
     where m is an item's score by memory, s its root mean square, c is 1 for a click and else 0, and r is the share of
     read items that all users have clicked: who leaves a list that memory is sure of without a click contradicts it,
-    too. The sums are kept in columns of memory.
+    too. If clicks are random, a is as often below 0 as above. So
+
+      T = (`full_trust_t` · √`trust_prior` + Σ a) / √(`trust_prior` + Σ a²)
+
+    is a t-statistic. With u = T / `full_trust_t`,
+
+      trust = clip((1 − (0.5 / u)²) / (1 − 0.5²), 0, 1), and 0 where u ≤ 0.5,
+
+    which takes off the share of T² that chance may explain, as the estimator of James and Stein does. Trust begins at
+    1, and falls to 0 when users click at random: then the order is that of the other weights. The memory weights are
+    kept, and count again when they predict again. An `inner` with evidence per column is refused.
+
+    With `by_user` an update counts by the user who clicked. From the fourth on, the n-th update of a user from one
+    query counts 3 / n, so that nobody decides an order alone. And a user whose clicks contradict memory counts less:
+
+      trust in a user = clip(1 + Σ a / √(`user_prior` + Σ |a|) / `user_distrust_t`, 0, 1).
 
     Args:
       inner: A linear learner that accepts sparse rows.
@@ -113,7 +116,7 @@ class TrustedMemory(Hashed):
       start: The first weights of the dense block; zeros if empty.
       full_trust_t: The t-statistic of full trust.
       span: The number of updates that the sums reach back.
-      trust_prior: The first value of Σ z².
+      trust_prior: The first value of Σ a².
       by_user: Weigh updates by user, where queries name one.
       user_prior: The first value of Σ |a|.
       user_distrust_t: The statistic of contradiction at which a user counts nothing.
@@ -124,9 +127,9 @@ class TrustedMemory(Hashed):
       0.497
     """
 
-    full_trust_t: Positive = 4.0
+    full_trust_t: Positive = 6.0
     span: Count = 2000
-    trust_prior: Positive = 100.0
+    trust_prior: Positive = 0.7
     by_user: bool = False
     user_prior: Positive = 0.3
     user_distrust_t: Positive = 2.0
@@ -148,8 +151,9 @@ class TrustedMemory(Hashed):
 
     def trust(self, state: State) -> float:
         """Return the factor of memory's score."""
-        root, full = np.sqrt(self.trust_prior + state.squares), self.full_trust_t
-        return float(min(1.0, max(0.0, (full * np.sqrt(self.trust_prior) + state.agreement) / root / full)))
+        statistic = np.sqrt(self.trust_prior) + state.agreement / self.full_trust_t
+        share = statistic / np.sqrt(self.trust_prior + state.squares)  # of the statistic of full trust
+        return float(min(1.0, (1.0 - (CHANCE / share) ** 2) / (1.0 - CHANCE**2))) if share > CHANCE else 0.0
 
     def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
         small, columns, entries = self._in_sight(state, query)
@@ -157,21 +161,22 @@ class TrustedMemory(Hashed):
         half, n_hashed, kept = state.n_hashed // 2, state.n_hashed, 1.0 - 1.0 / self.span
         steps = getattr(after, "newest", after.weights) - small.weights
         weights_of_memory = entries[:, 0] - _scaled(columns, entries, half, n_hashed, 0.0)[:, 0]  # 0 for other columns
-        users, sums = self._user_sums(state, query)
-        if len(users):
-            memory = scores_of(query.features, weights_of_memory)
-            rate = (1.0 + sums[3]) / (2.0 + sums[4])
-            clicked = clicks_by_item(feedback, query.n_items)
-            opinion, n_clicked, n_read = _user_agreement(memory, clicked, decision.ranking, rate)
-            steps = steps * self._user_trust(sums[0], sums[1]) * min(1.0, FULL_UPDATES / (1.0 + sums[2]))
-            sums = sums + np.array([max(opinion, 0.0), max(-opinion, 0.0), 1.0, n_clicked, n_read])
-        agreement_now = sum((steps * weights_of_memory).tolist())  # above 0 if memory had predicted the clicks
+        sum_columns, sums = self._sums(state, query)
+        memory, clicked = scores_of(query.features, weights_of_memory), clicks_by_item(feedback, query.n_items)
+        click_rate = (1.0 + sums[0, 1]) / (2.0 + sums[1, 1])
+        opinion, n_clicked, n_read = _agreement(memory, clicked, decision.ranking, click_rate)
+        agreement_now, changes = opinion, [float(n_clicked), float(n_read)]
+        if len(sums) > len(ALL_SUMS):
+            agreeing, contradicting, n_updates = sums[len(ALL_SUMS) :, 1]
+            share = self._user_trust(agreeing, contradicting) * min(1.0, FULL_UPDATES / (1.0 + n_updates))
+            steps, agreement_now = steps * share, opinion * share
+            changes += [max(opinion, 0.0), max(-opinion, 0.0), 1.0]
         agreement = finite(kept * state.agreement + agreement_now)
         squares = finite(kept * state.squares + agreement_now**2)
         changed, values = self._written(state, query, columns, entries, entries[:, 0] + steps)
-        if len(users) and not np.isin(users, changed).any():
-            rows = np.column_stack([np.zeros(len(users)), sums])  # without a weight, so that a collision does no harm
-            changed, values = np.concatenate([changed, users]), np.concatenate([values, rows])
+        if len(sum_columns) and not np.isin(sum_columns, changed).any():
+            sums[:, 1] += changes
+            changed, values = np.concatenate([changed, sum_columns]), np.concatenate([values, sums])
         empty_inner = self._inner.with_table_entries(after, np.empty((0, 2)))
         return State(state.table.patched(changed, require_finite(values)), empty_inner, n_hashed, agreement, squares)
 
@@ -180,15 +185,15 @@ class TrustedMemory(Hashed):
         statistic = (agreeing - contradicting) / np.sqrt(self.user_prior + agreeing + contradicting)
         return float(np.clip(1.0 + statistic / self.user_distrust_t, 0.0, 1.0))
 
-    def _user_sums(self, state: Any, query: Query) -> tuple[Ints, Floats]:
-        """Return the columns of a user's sums and of the click rate of all, and the sums; none without `by_user`."""
+    def _sums(self, state: Any, query: Query) -> tuple[Ints, Floats]:
+        """Return memory's columns for the click rate of all and, with `by_user`, a user's sums, and their entries."""
         half = state.n_hashed // 2
-        if not self.by_user or not query.user or not half:
-            return NO_COLUMNS, np.empty(0)
+        if not half:
+            return NO_COLUMNS, np.zeros((len(ALL_SUMS), 2))
         of_user = ("agreeing", query.user), ("contradicting", query.user), (query.id, query.user)
-        names = *of_user, ("all", "clicked"), ("all", "read")
+        names = ALL_SUMS + (of_user if self.by_user and query.user else ())
         columns = np.array([half + hash_of(USER_FIELD, NAME_SEPARATOR.join(name)) % half for name in names])
-        return columns, state.table.at(columns)[:, 1]
+        return columns, state.table.at(columns)
 
     def _in_sight(self, state: Any, query: Query) -> tuple[Any, Ints, Floats]:
         """Return the inner state with memory scaled by its trust, the columns, and their unscaled table entries."""

@@ -29,6 +29,7 @@ class QueryTerms(NamedTuple):
     alternatives: Mapping[str, tuple[str, ...]]  # by stem: further stems that count as it, such as corrections
     frequencies: tuple[float, ...]  # the number of documents of each stem, the larger one of title and body
     corrections: Mapping[str, str]  # for each mistyped word the one that is likely meant
+    foreign: Mapping[str, float]  # weights of alternatives by the rules of less frequent languages
     only_frequent: bool  # every word is in very many documents
 
     def all_stems(self) -> set[str]:
@@ -67,11 +68,12 @@ class TermReader:
         stems = [stem for stem in by_stem if stem in set(kept)]
         last = self._stemmers[0](query.words[-1:])[-1] if query.prefix and query.words else ""
         alternatives, corrections, counts = dict[str, tuple[str, ...]](), dict[str, str](), list[float]()
+        weights = dict[str, float]()
         for stem in stems:
             word = by_stem[stem]
             completions = self._table.stems_from(word, MAX_COMPLETIONS) if stem == last else ()
             variants, foreign = self._variant_stems(word), self._all_stems(word)[1:]
-            others = dict.fromkeys([*completions, *foreign, *variants])
+            others = dict.fromkeys([*completions, *variants, *foreign])
             others.pop(stem, None)
             # The rules of another language cut a mistyped word to one that exists, which does not make it right.
             is_word = bool(foreign) and (frequencies[stem] > 0.0 or without_accents(word) in self._vocabulary)
@@ -86,10 +88,12 @@ class TermReader:
             if others:
                 alternatives[stem] = tuple(others)
             counts.append(max([frequencies[stem], *self._frequencies(list(others))]))
+            for other in set(foreign) - {stem}:  # It is not as rare as the few documents of its language suggest.
+                weights[other] = self._rarity(counts[-1]) / self._rarity(*self._frequencies([other]))
         is_large = self._n_documents >= MIN_DOCUMENTS_OF_FREQUENT
         only_frequent = is_large and bool(stems) and min(counts) > FREQUENT_SHARE * self._n_documents
         words = tuple(by_stem[stem] for stem in stems)
-        return QueryTerms(words, tuple(stems), alternatives, tuple(counts), corrections, only_frequent)
+        return QueryTerms(words, tuple(stems), alternatives, tuple(counts), corrections, weights, only_frequent)
 
     def endings_of(self, begun: str, n: int) -> list[str]:
         """Return the n most frequent words that begin with some letters."""
@@ -123,6 +127,11 @@ class TermReader:
 
     def _all_stems(self, word: str) -> list[str]:
         return [stem for stems_of in self._stemmers for stem in stems_of([word])]
+
+    def _rarity(self, frequency: float) -> float:
+        """Return BM25's weight of a stem in so many documents."""
+        frequency = min(frequency, self._n_documents)
+        return float(np.log1p((self._n_documents - frequency + 0.5) / (frequency + 0.5)))
 
     def _frequencies(self, stems: Sequence[str]) -> list[float]:
         return list(map(float, self._index.frequencies(stems).max(axis=1)))

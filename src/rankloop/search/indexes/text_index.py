@@ -1,8 +1,10 @@
 """The inverted index of titles and bodies by number, of tantivy; changes count from `commit` on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,17 +16,20 @@ from rankloop.search.engine import QueryFilter, TextDocument, values_of
 from rankloop.search.indexes.document_table import WRITE_FAILURE_HINT, DamagedIndex
 
 TEXT_FIELDS = ("title", "body")
+Run = tuple[str, ...]  # words that touch each other
+NO_WEIGHTS: Mapping[Run, float] = MappingProxyType({})
 WRITER_BYTES = 64_000_000  # that tantivy fills before a segment is written
 
 
 class IndexQuery(NamedTuple):
-    """A query as stems. A run is a tuple of words that touch each other."""
+    """A query as stems."""
 
-    any_of: tuple[tuple[str, ...], ...]  # runs of which a document needs one; where there are none, filters decide
-    all_of: tuple[tuple[str, ...], ...] = ()  # runs that a document must have
-    none_of: tuple[tuple[str, ...], ...] = ()  # runs that it must not have
+    any_of: tuple[Run, ...]  # runs of which a document needs one; where there are none, filters decide
+    all_of: tuple[Run, ...] = ()  # runs that a document must have
+    none_of: tuple[Run, ...] = ()  # runs that it must not have
     filters: tuple[QueryFilter, ...] = ()
     title_only: bool = False
+    weights: Mapping[Run, float] = NO_WEIGHTS  # of runs, where they are not 1
 
 
 class TextIndex:
@@ -106,7 +111,7 @@ class TextIndex:
         fields = TEXT_FIELDS[:1] if query.title_only else TEXT_FIELDS
         parts = [self._either([run], TEXT_FIELDS) for run in query.all_of]
         if query.any_of:
-            parts.insert(0, self._either(query.any_of, fields))
+            parts.insert(0, self._either(query.any_of, fields, query.weights))
         return self._best(parts, query, n)
 
     def allowed(self, numbers: Sequence[int], query: IndexQuery) -> list[int]:
@@ -136,16 +141,15 @@ class TextIndex:
         number = self._tantivy.FieldType.Float
         return make.range_query(self._schema, "at", number, float(first), float(end), include_upper=False)
 
-    def _either(self, runs: Sequence[tuple[str, ...]], fields: Sequence[str]) -> Any:
+    def _either(self, runs: Sequence[Run], fields: Sequence[str], weights: Mapping[Run, float] = NO_WEIGHTS) -> Any:
         """Return a query for any of these runs of words in any of these fields."""
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
-        parts = [
-            make.term_query(self._schema, field, run[0])
-            if len(run) == 1
-            else make.phrase_query(self._schema, field, list(run))
-            for run in runs
-            for field in fields
-        ]
+        parts = list[Any]()
+        for run, field in product(runs, fields):
+            is_word, weight = len(run) == 1, weights.get(run, 1.0)
+            of_run: Any = make.term_query if is_word else make.phrase_query
+            part = of_run(self._schema, field, run[0] if is_word else list(run))
+            parts.append(part if weight == 1.0 else make.boost_query(part, weight))
         return make.boolean_query([(should, part) for part in parts])
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
