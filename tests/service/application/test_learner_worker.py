@@ -158,6 +158,29 @@ def test_what_is_left_of_a_window(location: Location, times: list[float], expect
         set_time(store, seq, at)
     consumer = restored_consumer("ranker/a", store, store.last())
     windows = learner.FeedbackWindows(consumer)
-    assert [max(10 - windows.elapsed(seq, at, now), 0) for seq, at in zip(numbers, shown)] == expected
+    left = [max(10 - windows.elapsed(seq, at, now), 0) for seq, at in zip(numbers, shown)]
+    assert left == pytest.approx(expected, abs=0.5)  # time goes on between two of them
     assert windows.expired(now, store.last()) == [f"{at}" for at, left in zip(shown, expected) if left == 0]
+    store.close()
+
+
+def test_windows_that_have_waited_for_long_are_measured_in_one_reading(location: Location) -> None:
+    """A learner that is late by more than the windows must not read the log again for each of them."""
+    store = open_store(Settings(data=location.data, store=location.store))
+    append(store, entry_of("ranker/a", CREATED))
+    numbers = append(store, *(entry_of("ranker/a", Ranked(f"{n}", [], b"", [])) for n in range(60)))
+    for n, seq in enumerate(numbers):
+        set_time(store, seq, float(n))
+    windows = learner.FeedbackWindows(restored_consumer("ranker/a", store, store.last()))
+    read: list[int] = []
+    elapsed_seconds = store.elapsed_seconds
+
+    def noted(entity: str, seq: int, *others: Any, until: int | None = None) -> float:
+        read.append(sum(seq <= number <= (until or numbers[-1]) for number in numbers))
+        return elapsed_seconds(entity, seq, *others, until=until)
+
+    store.elapsed_seconds = noted  # type: ignore[method-assign]
+    assert windows.expired(64.0, store.last()) == [f"{n}" for n in range(55)]
+    assert len(read) > 30
+    assert sum(read) <= 3 * len(numbers)
     store.close()

@@ -59,6 +59,7 @@ class FeedbackWindows:
         self._read_ahead: deque[tuple[int, float, str]] = deque()
         self._read_until = self.projection.passed
         self._closing_until = 0
+        self._measured = (0, 0.0, 0.0)  # the last event whose time was measured in the log, when, and its result
 
     @property
     def window(self) -> float:
@@ -112,8 +113,14 @@ class FeedbackWindows:
         window, passed = self.window, now - at
         if -CLOCK_SKEW_SECONDS <= passed <= window + CLOCK_SKEW_SECONDS:
             return passed
-        consumer = self.consumer
-        return float(consumer.log.elapsed_seconds(consumer.entity, seq, now, max_gap=window))
+        entity, log, clock = self.consumer.entity, self.consumer.log, time.monotonic()
+        last_seq, last_clock, last = self._measured
+        if 0 < last_seq <= seq:  # the log between the two is read, so that many that have waited are read once in all
+            elapsed = last + clock - last_clock - float(log.elapsed_seconds(entity, last_seq, now, window, until=seq))
+        else:
+            elapsed = float(log.elapsed_seconds(entity, seq, now, window))
+        self._measured = seq, clock, elapsed
+        return elapsed
 
     def _is_closing(self, now: float) -> bool:
         """Return True while ends are being written, and for a while after the log could not be written."""

@@ -152,12 +152,13 @@ class ReadableLog(ABC):
         """Return the last rankings of an entity, oldest first."""
         return self._records("entity = ? AND kind = 'ranked'", [entity], f"seq DESC LIMIT {limit}")[::-1]
 
-    def elapsed_seconds(self, entity: str, seq: int, now: float, max_gap: float) -> float:
-        """Return the time since an event, without longer gaps between events and those of a clock that was set back."""
-        gap = f"coalesce(lead(at) OVER (ORDER BY seq), {now!r}) - at"
-        gaps = f"SELECT {gap} AS gap FROM rankloop_events WHERE entity = ? AND seq >= ?"
+    def elapsed_seconds(self, entity: str, seq: int, now: float, max_gap: float, until: int | None = None) -> float:
+        """Return the time from an event to another, or to now, without longer gaps and those of a clock set back."""
+        end, last = (repr(now), MAX_SEQ) if until is None else ("at", until)
+        gaps = f"SELECT coalesce(lead(at) OVER (ORDER BY seq), {end}) - at AS gap FROM rankloop_events"
         counted = f"CASE WHEN gap > 0 AND gap <= {max_gap!r} THEN gap ELSE 0 END"
-        ((elapsed,),) = self.rows(f"SELECT coalesce(sum({counted}), 0.0) FROM ({gaps}) AS gaps", [entity, seq])
+        query = f"SELECT coalesce(sum({counted}), 0.0) FROM ({gaps} WHERE entity = ? AND seq BETWEEN ? AND ?) AS gaps"
+        ((elapsed,),) = self.rows(query, [entity, seq, last])
         return float(elapsed)
 
     def entities(self) -> list[str]:
