@@ -14,13 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.comparable_moves import (
-    SHORT_EPOCHS,
-    moves_smoothly,
-    pairs_by_viewer,
-    positions_follow_users,
-    segments_of_users,
-)
+from rankloop.click_models import comparable_moves as moves
 from rankloop.click_models.conditional_fit import GaussianPrior, UnitCells, fit_conditional, inverse_of, sums_by_cluster
 from rankloop.core.errors import InvalidInput
 from rankloop.core.statistics import chi_square_tail
@@ -44,7 +38,7 @@ FIRST_STEP_DEVIATION = 0.8  # of the logarithm, from the first position to the s
 MIN_STEP_DEVIATION = 0.3  # of the logarithm, from one node to the next far below
 MIN_REACTION_Z = 2.0  # standard errors at which positions are taken to react to clicks
 MIN_DRIFT_Z = 3.0  # standard errors at which attraction is taken to change over time
-EPOCH_CHOICES = (1, 4, SHORT_EPOCHS)  # parts of the log in time within which attraction is taken as constant
+EPOCH_CHOICES = (1, 4, moves.SHORT_EPOCHS)  # parts of the log in time within which attraction is taken as constant
 MIN_EPOCH_Z = 2.05  # standard errors by which moves within shorter parts of the log must tell a flatter curve
 MAX_SEGMENT_P_VALUE = 0.001  # at which segments of users are taken to click otherwise
 MAX_DRAW_WEIGHT = 50.0  # of a row whose position was unlikely, by the mean
@@ -296,12 +290,12 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
             missing_share = 1.0 - weight.sum() ** 2 / (np.count_nonzero(weight) * (weight**2).sum())
             covariance = curve.prior_covariance + missing_share**2 * np.outer(change, change)
             return curve._replace(evidence="randomisation", prior_covariance=covariance)
-    if positions_follow_users(log):
-        by_user = _curve_from_moves(pairs_by_viewer(log, log.session), cluster)
+    if moves.positions_follow_users(log):
+        by_user = _curve_from_moves(moves.pairs_by_viewer(log, log.session), cluster)
         return by_user._replace(by_user=True, viewer=log.session)
-    curve, segment = _curve_from_moves(log, cluster), segments_of_users(log)
+    curve, segment = _curve_from_moves(log, cluster), moves.segments_of_users(log)
     if segment is not None and _segments_differ(log, segment, curve):
-        return _curve_from_moves(pairs_by_viewer(log, segment), cluster)._replace(viewer=segment)
+        return _curve_from_moves(moves.pairs_by_viewer(log, segment), cluster)._replace(viewer=segment)
     if curve.n_clicks < MIN_MOVED_CLICKS:
         return _curve_from_items(log, cluster) or curve
     return curve
@@ -309,12 +303,12 @@ def estimate_examination(log: ClickArrays, base_position: Ints | None = None) ->
 
 def _curve_from_moves(log: ClickArrays, cluster: Ints) -> Examination:
     """Return the curve from pairs that moved, within parts of the log in time where attraction changes."""
-    if moves_smoothly(log):
-        rows = _rows_by_epoch(log, cluster, SHORT_EPOCHS)
+    if moves.moves_smoothly(log):
+        rows = _rows_by_epoch(log, cluster, moves.SHORT_EPOCHS)
         curve, undivided = rows.curve(), _Rows.of(log, log.pair, cluster)
         if curve.n_clicks >= MIN_MOVED_CLICKS:
             drift_z = _drift_statistic(undivided.unit, curve.curve[undivided.position], undivided.clicked)
-            curve = curve._replace(n_epochs=SHORT_EPOCHS, is_smooth=True, drift_z=drift_z)
+            curve = curve._replace(n_epochs=moves.SHORT_EPOCHS, is_smooth=True, drift_z=drift_z)
             return _allowing_for_reactions(rows, curve)
     # The longest parts within which click rates are steady.
     first_drift_z: float | None = None

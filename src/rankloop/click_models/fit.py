@@ -164,7 +164,10 @@ def fit_users(
     starts = range(0, len(judged), n_parts)
     held_out = {name: _held_out(part, judged[start : start + n_parts]) for name, start in zip(names, starts)}
     examination = estimate_examination(pages)
-    chosen = MODELS[_simplest_of_the_best(held_out)]
+    # The first model that is less than one standard error behind the best.
+    best = max(held_out.values(), key=lambda fit: fit.log_likelihood)
+    behind = ((name, best.by_page - fit.by_page) for name, fit in held_out.items())
+    chosen = MODELS[next(name for name, lost in behind if lost.mean() <= lost.std() / np.sqrt(len(lost)))]
     fitted = chosen.fit(pages, table=chosen.examination_table(pages, examination))
     progress(steps, steps)
     notes = []
@@ -176,13 +179,6 @@ def fit_users(
         notes.append("items do not differ in clicks by more than chance: all are taken to attract alike")
     n_clicks = int(pages.clicked.sum())
     return UserFit(fitted, held_out, examination, tuple(notes), pages.n_pages, pages.n_pairs, n_clicks, columns)
-
-
-def _simplest_of_the_best(held_out: dict[str, HeldOutFit]) -> str:
-    """Return the first model that is less than one standard error behind the best."""
-    best = max(held_out.values(), key=lambda fit: fit.log_likelihood)
-    behind = {name: best.by_page - fit.by_page for name, fit in held_out.items()}
-    return next(name for name, pages in behind.items() if pages.mean() <= pages.std() / np.sqrt(len(pages)))
 
 
 class _Fold(NamedTuple):

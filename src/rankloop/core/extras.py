@@ -8,9 +8,7 @@ from typing import Any
 from rankloop.core.errors import RankloopError
 
 _PACKAGES_BY_EXTRA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-EXTRA_BY_PACKAGE: dict[str, str] = {
-    package: extra for extra, packages in _PACKAGES_BY_EXTRA.items() for package in packages
-}
+EXTRA_BY_PACKAGE = {package: extra for extra, packages in _PACKAGES_BY_EXTRA.items() for package in packages}
 
 
 class MissingExtra(RankloopError, ImportError):

@@ -175,10 +175,11 @@ def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | 
     if n_items > MAX_ITEMS:
         return None
     match entry_of(measure).kind:
-        case "SumLoss":
+        case "PairwiseLoss" if max_grade > 1:  # [r_i < r_j] is a term of two items.
+            border = _border((1,) * n_items, n_items - 2, (n_items - 2, n_items - 1), (1, 2), 1)
+            return _thresholds(2, n_items, _unseen(n_items, 0, 1, (0, 1), (1, 2)), border)
+        case "SumLoss" | "PairwiseLoss":  # With binary grades they are the same up to a constant.
             return _position_thresholds(Weighted(_falling_weights(n_items)))
-        case "PairwiseLoss":
-            return _pairwise_loss(n_items, max_grade)
         case "DCG" | "ERU" | "nDCG" | "NERU":
             return _discounted_sum(measure, n_items, max_grade)
         case "P" | "Recall" | "AUC" | "AUCLoss" | "AP" | "RR":
@@ -186,14 +187,6 @@ def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | 
         case "ERR" if max_grade <= measure.max_grade:  # type: ignore[attr-defined]
             return _first_satisfying(measure, n_items, 1)
     return None
-
-
-def _pairwise_loss(m: int, max_grade: int) -> Thresholds:
-    """Binary grades give SumLoss up to a constant. With more grades, [r_i < r_j] is a term of two items."""
-    if max_grade == 1:
-        return _position_thresholds(Weighted(_falling_weights(m)))
-    border = _border((1,) * m, m - 2, (m - 2, m - 1), (1, 2), 1)
-    return _thresholds(2, m, _unseen(m, 0, 1, (0, 1), (1, 2)), border)
 
 
 def _discounted_sum(measure: Any, m: int, max_grade: int) -> Thresholds | None:

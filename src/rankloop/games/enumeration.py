@@ -97,7 +97,12 @@ def thresholds_of(game: Game) -> Thresholds:
     classes = classes_of(game)
     if len(classes.rows) == 1:
         return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="enumeration")
-    unseen = _largest_term(game, classes)
+    # Of all terms in which an adjacent swap differs, the first with most items.
+    present = np.where(classes.terms[classes.first], (game.relevances > 0).sum(axis=1), -1)
+    index, outcome = np.unravel_index(present.argmax(), present.shape)
+    items, grades = _term(game, int(outcome))
+    second = _order(game, classes.rows[classes.first[index]])
+    unseen = Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
     refuted, helpful = [], classes.first
     # By descending depth, adjacent swaps before others: the first neighbour among them decides.
     numbers = np.arange(1, len(classes.rows))
@@ -132,14 +137,6 @@ def classes_of(game: Game) -> Classes:
     swaps = np.flatnonzero(np.abs(game.ranks - game.ranks[0]).sum(axis=1) == 2)
     first = np.unique(game.duplicates[swaps])
     return Classes(rows, differences, terms, depths, first[first > 0])
-
-
-def _largest_term(game: Game, classes: Classes) -> Unseen:
-    present = np.where(classes.terms[classes.first], (game.relevances > 0).sum(axis=1), -1)
-    c, outcome = np.unravel_index(present.argmax(), present.shape)
-    items, grades = _term(game, int(outcome))
-    second = _order(game, classes.rows[classes.first[c]])
-    return Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
 
 
 def _border(game: Game, classes: Classes, c: int, probabilities: Floats) -> Border:

@@ -176,9 +176,11 @@ def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) 
             columns.append(np.ones(values.table.num_rows))
             continue
         numbers = values.numbers(name, right == CLICK)
-        if right == CLICK and (empty := _empty_for_no_click(values[name], numbers)) is not None:
-            numbers[empty] = 0.0
-            notes.append(f"{name} is never 0 or no, so its {empty.sum():,} empty cells count as no click")
+        if right == CLICK:
+            empty = np.array([cell is None or cell == "" for cell in values[name]])
+            if empty.any() and not empty.all() and np.all(numbers[~empty] > 0):  # the column marks clicks only
+                numbers[empty] = 0.0
+                notes.append(f"{name} is never 0 or no, so its {empty.sum():,} empty cells count as no click")
         bad = ~np.isfinite(numbers)
         if right != CLICK:
             bad |= numbers < 0
@@ -187,12 +189,6 @@ def _checked_numbers(values: RawColumns, roles: ListColumns, bad_rows: BadRows) 
         bad_rows.add(bad, values, name, f"; it must be {right}")
         columns.append(numbers)
     return np.array(columns), notes
-
-
-def _empty_for_no_click(cells: Sequence[Any], numbers: Floats) -> Mask | None:
-    """Return the empty cells of a column of clicks that marks clicks only; None for any other column."""
-    empty = np.array([cell is None or cell == "" for cell in cells])
-    return empty if empty.any() and np.all(numbers[~empty] > 0) and not empty.all() else None
 
 
 def _list_log(name: str, roles: ListColumns, offsets: Ints, values: RawColumns, numbers: Floats) -> ListLog:

@@ -309,7 +309,9 @@ def arrow_table(columns: Mapping[str, Sequence[Any]], texts: Sequence[str] = ())
     for name, values in columns.items():
         kinds = {_kind(value) for value in values if value is not None}
         as_texts = name in texts or len(kinds) > 1 or kinds == {"huge"}
-        arrays[name] = pa.array([_text(value) for value in values] if as_texts else values)
+        if as_texts:
+            values = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
+        arrays[name] = pa.array(values)
     return pa.table(arrays)
 
 
@@ -317,9 +319,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "huge" if isinstance(value, int) and not -(2**63) <= value < 2**63 else "number"
     return type(value).__name__
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)

@@ -15,16 +15,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.statistics import student_quantile
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy import running_sums
-from rankloop.evaluation.off_policy.running_sums import (
-    BOTTOM,
-    RANGE_BOUNDS,
-    REWARD,
-    TOP,
-    Extremes,
-    Overlap,
-    Series,
-    Sums,
-)
+from rankloop.evaluation.off_policy.running_sums import BOTTOM, REWARD, TOP, Extremes, Series, Sums
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
@@ -65,7 +56,7 @@ class Estimate(NamedTuple):
     level: float
     method: str  # as it was asked for
     bound: str
-    overlap: Overlap
+    overlap: running_sums.Overlap
     warnings: tuple[str, ...]
 
     @property
@@ -78,7 +69,7 @@ class Estimate(NamedTuple):
         """Return the estimate when the log has ended; a row adds up the rewards of so many positions."""
         options.check(method)
         sums.check()
-        if options.bound in RANGE_BOUNDS:
+        if options.bound in running_sums.RANGE_BOUNDS:
             options.check_range(sums.extremes)
         (lower, upper), (gain_lower, _) = _ends(sums, method, options, positions)
         overlap = sums.overlap()
@@ -116,7 +107,7 @@ class Options(NamedTuple):
             raise InvalidInput(f"level = {self.level} must be a probability from 0.5 to below 1, such as 0.95")
         if self.bound not in get_args(Bound):
             raise InvalidInput(f"bound = {self.bound!r} is not known{nearest(self.bound, get_args(Bound))}")
-        if method == "snips" and self.bound in RANGE_BOUNDS:
+        if method == "snips" and self.bound in running_sums.RANGE_BOUNDS:
             fault = f"the {self.bound} bound is for means, and the self-normalised estimate is a ratio"
             raise InvalidInput(f"{fault}: use 't' or 'bootstrap'")
         whole_number(self.seed, "seed", 0)

@@ -120,9 +120,10 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     best_values = curves.at(best, measure, "average", stream)
     differences = [paired(curves.at(arm, measure, "average", stream), best_values) for arm in others]
     p_values = holm([difference.t_test for difference in differences])
+    p_texts = ["–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in p_values]
     rows = [
-        (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(p))
-        for arm, d, p in zip(others, differences, p_values)
+        (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", p)
+        for arm, d, p in zip(others, differences, p_texts)
     ]
     note = f"Paired t-tests over {_seeds(curves)}, with Holm's correction."
     return Table(title, header, rows, note)
@@ -142,10 +143,6 @@ def _seeds(curves: Curves) -> str:
 
 def _with_sign(value: float) -> str:
     return f"+{number(value)}" if value > 0 else number(value)
-
-
-def _p_value(p: float) -> str:
-    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _file_name(*parts: str) -> str:

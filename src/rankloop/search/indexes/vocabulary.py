@@ -87,9 +87,7 @@ class Vocabulary:
             start, end = bisect_left(self.words, begun[0]), bisect_left(self.words, begun[0] + "\U0010ffff")
             same_letter = self.words[start : min(end, start + MAX_COMPARED_WORDS)]
             lengths = [len(begun) + missing for missing in (-1, 0, 1)]
-            endings = [
-                word for word in same_letter if min(_edit_distance(begun, word[:length], 1) for length in lengths) <= 1
-            ]
+            endings = [word for word in same_letter if min(_edit_distance(begun, word[:n], 1) for n in lengths) <= 1]
         counts = dict(zip(endings, frequency(endings)))
         existing = [word for word in endings if counts[word] > 0]
         ranked = sorted(existing, key=lambda word: (-counts[word], len(word), word))

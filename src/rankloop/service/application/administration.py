@@ -90,7 +90,11 @@ class Administration:
 
         `settings` are fields of `CreateBody` that do not follow from the file.
         """
-        _check_header(content, self.node.settings.max_body)
+        max_body = self.node.settings.max_body
+        with suppress(*READ_ERRORS), ZipFile(BytesIO(content)) as archive:  # of a damaged one; loading it reports them
+            size = archive.getinfo(HEADER_NAME).file_size
+            if max_body < size <= len(content):  # decoding it would block other requests
+                raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_body}")
         max_hashed = self.node.settings.max_state // COLUMN_BYTES
         session, notes = await asyncio.to_thread(loads_with_notes, content, "the file", max_hashed)
         body = configuration.body_of_file(session, notes, settings or {})
@@ -469,11 +473,3 @@ class Administration:
         """Complete deletions that an earlier process may not have finished."""
         for record in await asyncio.to_thread(self.node.store.deletions):
             await self._erase_later(record.entity, record.seq + 1)
-
-
-def _check_header(content: bytes, max_bytes: int) -> None:
-    """Refuse a saved file with a large header, since decoding it would block other requests."""
-    with suppress(*READ_ERRORS), ZipFile(BytesIO(content)) as archive:  # of a damaged one; loading it reports them
-        size = archive.getinfo(HEADER_NAME).file_size
-        if max_bytes < size <= len(content):
-            raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_bytes}")

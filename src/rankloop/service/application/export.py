@@ -11,18 +11,10 @@ import msgspec
 
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import OF_OUTCOME, arrow_fields, notes_of, typed_row
+from rankloop.service import records as events
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.feedback_acceptance import TrackedImpression, closed_impressions, late_outcomes
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.records import (
-    Closed,
-    Created,
-    ExperimentCreated,
-    FeedbackReceived,
-    OutcomesReceived,
-    Ranked,
-    Record,
-)
 
 MAX_ROWS_PER_GROUP = 2000  # of the Parquet file
 UBI_QUERIES, UBI_EVENTS = "ubi_queries", "ubi_events"  # the usual names of the indices
@@ -30,31 +22,31 @@ MAX_UBI_ID, MAX_UBI_OBJECT = 100, 256  # characters, as the schemas have it
 ACTION_BY_FEEDBACK = {"clicks": "click", "reward": "click", "relevances": "rating", "preferred": "reorder"}
 
 
-def json_lines(records: Iterator[Record]) -> Iterator[bytes]:
+def json_lines(records: Iterator[events.Record]) -> Iterator[bytes]:
     """Yield each event as a line of JSON."""
     for record in records:
         yield msgspec.json.encode(plain_record(record)) + b"\n"
 
 
-def plain_record(record: Record) -> dict[str, Any]:
+def plain_record(record: events.Record) -> dict[str, Any]:
     """Return a record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
-    if isinstance(event, Ranked) and event.schema:
+    if isinstance(event, events.Ranked) and event.schema:
         table |= logged_values(event)._asdict()
         table.pop("values")
         table.pop("features")
-    elif isinstance(event, Ranked):
+    elif isinstance(event, events.Ranked):
         table["features"] = event.all_features.tolist()
-    elif isinstance(event, OutcomesReceived):
+    elif isinstance(event, events.OutcomesReceived):
         table.pop("ranked", None)  # a copy
-    elif isinstance(event, Created | ExperimentCreated):
+    elif isinstance(event, events.Created | events.ExperimentCreated):
         table.pop("start", None)
     return table
 
 
 def parquet(
-    read: Callable[[], Iterator[Record]], schemas: Sequence[Schema] = (), with_users: bool = False
+    read: Callable[[], Iterator[events.Record]], schemas: Sequence[Schema] = (), with_users: bool = False
 ) -> Iterator[bytes]:
     """Yield a Parquet file with one row per closed impression: the items in the order shown, and their feedback.
 
@@ -72,7 +64,7 @@ def parquet(
     import pyarrow.parquet as pq
 
     created = next((record.event for record in read()), None)
-    outcomes = list(created.body.outcomes) if isinstance(created, Created | ExperimentCreated) else []
+    outcomes = list(created.body.outcomes) if isinstance(created, events.Created | events.ExperimentCreated) else []
     late = late_outcomes(read()) if outcomes else {}
     sink = io.BytesIO()
     text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
@@ -80,7 +72,7 @@ def parquet(
     types |= {"log_propensity": number, "evaluation": pa.bool_(), "ranking": texts, "pinned": texts}
     types |= {"features": pa.list_(numbers), "context": numbers, "feedback": text, "items": texts, "values": numbers}
     names: Sequence[str] = ()
-    if isinstance(created, Created):
+    if isinstance(created, events.Created):
         if created.body.base is not None and created.body.base.model is not None:
             types["base_model"] = text
         names = () if schemas else config_of(created.body).problem.feature_names
@@ -100,10 +92,10 @@ def parquet(
 
 
 def _impression_rows(
-    records: Iterator[Record],
+    records: Iterator[events.Record],
     schemas: Sequence[Schema],
     outcomes: Sequence[str],
-    late: Mapping[str, Sequence[OutcomesReceived]],
+    late: Mapping[str, Sequence[events.OutcomesReceived]],
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for every closed impression, with its merged feedback and all its outcomes."""
     for record, impression in closed_impressions(records):
@@ -122,7 +114,7 @@ def _impression_rows(
             yield row | {"features": ranked.all_features[ranking].tolist(), "context": ranked.context}
 
 
-def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
+def _row(record: events.Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
     """Return the columns that every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
@@ -153,17 +145,17 @@ def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any],
     return row, ranking
 
 
-def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
+def ubi_bulk(records: Iterable[events.Record], application: str) -> Iterator[bytes]:
     """Yield a UBI query for each impression, and a UBI event for each item with feedback.
 
     Args:
       records: Of a ranker.
       application: Its name.
     """
-    shown = dict[str, Ranked]()
+    shown = dict[str, events.Ranked]()
     for record in records:
         event = record.event
-        if isinstance(event, Ranked):
+        if isinstance(event, events.Ranked):
             shown.setdefault(event.impression, event)
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
             fields: dict[str, Any] = {
@@ -171,7 +163,7 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
                 "query_attributes": {name: value for name, value in attributes.items() if value is not None},
             }
             yield _ubi_lines(UBI_QUERIES, event, application, event.at or record.at, fields)
-        elif isinstance(event, FeedbackReceived) and event.impression in shown:
+        elif isinstance(event, events.FeedbackReceived) and event.impression in shown:
             ranked, kind = shown[event.impression], event.feedback_kind
             positions = {item: position for position, item in enumerate(ranked.order)}
             items = ranked.order[:1] if kind == "reward" else event.items  # a reward belongs to the first item
@@ -185,11 +177,11 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
                         "weight": value,
                     }
                     yield _ubi_lines(UBI_EVENTS, ranked, application, record.at, fields | {"event_attributes": result})
-        if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
+        if isinstance(event, events.Closed) or (isinstance(event, events.FeedbackReceived) and event.final):
             shown.pop(event.impression, None)
 
 
-def _ubi_lines(index: str, ranked: Ranked, application: str, at: float, fields: dict[str, Any]) -> bytes:
+def _ubi_lines(index: str, ranked: events.Ranked, application: str, at: float, fields: dict[str, Any]) -> bytes:
     """Return a document about a ranking as two lines of a bulk file."""
     client = ranked.user or ranked.session or application
     ids = {"application": application, "query_id": ranked.impression, "client_id": client}

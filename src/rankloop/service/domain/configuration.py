@@ -188,7 +188,9 @@ def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
 def config_of(body: CreateBody) -> RankerConfig:
     """Check a request and return the configuration, whose `body` is the request in normal form, or refuse it."""
     given_base, plain = body.base, body.problem
-    items, schema, encoding = _items(plain), None, None
+    if plain.items is not None and not 0 < len(plain.items) == len({str(item) for item in plain.items}):
+        raise Rejected("problem.items", "must have at least one item, and each item once")
+    items, schema, encoding = tuple(plain.items or ()), None, None
     if plain.schema is not None:
         for name in ("n_features", "feature_names", "context", "n_context"):
             if getattr(plain, name) not in (None, 0):
@@ -350,14 +352,6 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> Problem:
     n_context = body.n_context if encoding is None else encoding.n_context
     n_items = len(body.items or ()) or None
     return Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names)
-
-
-def _items(body: ProblemBody) -> tuple[Id, ...]:
-    """Return the fixed set of items; none if items come with every request."""
-    items = body.items
-    if items is not None and (not items or len({str(item) for item in items}) != len(items)):
-        raise Rejected("problem.items", "must have at least one item, and each item once")
-    return tuple(items or ())
 
 
 def _has_field(name: str, kind: object, fields: object) -> bool:

@@ -104,9 +104,7 @@ class Trainer:
         if ranked.candidates is None and not shadow:
             return feedback_of(kind, received.items, received.values, decision.ranking)
         number = None if ranked.candidates is None else {item: i for i, item in enumerate(ranked.candidates)}
-        pairs = [
-            (i if number is None else number.get(i, -1), value) for i, value in zip(received.items, received.values)
-        ]
+        pairs = [(i if number is None else number.get(i, -1), v) for i, v in zip(received.items, received.values)]
         pairs = [(i, value) for i, value in pairs if i >= 0]
         if shadow and kind in ("clicks", "relevances"):
             visible = set(decision.ranking[: problem.shown if kind == "clicks" else problem.depth].tolist())
