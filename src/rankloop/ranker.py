@@ -372,8 +372,7 @@ class Ranker:
             raise InvalidInput(
                 "order must name each item of the page once, best first; leave out candidates that were not shown"
             )
-        decision = Decision(np.array(ranking, np.int64), float("nan"), ())
-        return self._impression(request, decision)
+        return self._impression(request, Decision(np.array(ranking, np.int64), float("nan"), ()))
 
     def ingest(self, log: Any, *, columns: Mapping[str, str] | None = None) -> int:
         """Learn from every page of a log that another system has shown, in its order, and return the number of pages.
@@ -410,8 +409,7 @@ class Ranker:
         examined = None if lists.item is None else weights.estimate_examined(lists.clicks())
         if examined is not None:
             examined = weights.not_below_click_rates(examined, lists.clicks())
-            learner = weights.with_examination(self.session.learner, examined)
-            self.session = weights.with_learner(self.session, learner)
+            self.session = weights.with_learner(self.session, weights.with_examination(self.session.learner, examined))
         for page, outcomes in zip(pages, lists.outcomes_by_page(self.outcomes)):
             # An item that stands on a page twice counts at its first position.
             row_of = dict(reversed(list(zip(page.ids, page.rows))))

@@ -55,8 +55,7 @@ def _show_warning(message: Warning | str, *where: object, **more: object) -> Non
 
 def import_commands() -> None:
     """Import the modules of the folder `commands`; each adds its commands."""
-    folder = str(Path(__file__).parent / "commands")
-    for module in pkgutil.iter_modules([folder], "rankloop.cli.commands."):
+    for module in pkgutil.iter_modules([str(Path(__file__).parent / "commands")], "rankloop.cli.commands."):
         importlib.import_module(module.name)
 
 

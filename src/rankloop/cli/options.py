@@ -139,12 +139,10 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
 
 
 @contextmanager
-def interruptible(
-    consequence: str = "finished runs are kept; run the same command again to continue",
-) -> Iterator[None]:
-    """End the command on Ctrl-C with one line about the consequence, and exit code 130."""
+def interruptible(outcome: str = "finished runs are kept; run the same command again to continue") -> Iterator[None]:
+    """End the command on Ctrl-C with one line about the outcome, and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nrankloop: interrupted; {consequence}", err=True)
+        typer.echo(f"\nrankloop: interrupted; {outcome}", err=True)
         raise typer.Exit(130) from None

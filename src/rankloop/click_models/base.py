@@ -306,8 +306,7 @@ class ClickModel:
             pairs = order[part == level] if (part == level).any() else order[[min(len(order) - 1, level)]]
             attraction[level] = np.average(self.attraction[pairs], weights=self.evidence.examined[pairs] + 1e-9)
             if len(self.satisfaction):
-                clicks = self.evidence.clicks[pairs] + 1e-9
-                satisfaction[level] = np.average(self.satisfaction[pairs], weights=clicks)
+                satisfaction[level] = np.average(self.satisfaction[pairs], weights=self.evidence.clicks[pairs] + 1e-9)
         return np.maximum.accumulate(attraction), satisfaction
 
     def spec(self, by_grade: bool = True) -> dict[str, Any]:

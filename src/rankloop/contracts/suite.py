@@ -77,8 +77,7 @@ def _class(entry: Entry) -> Subjects:
 
 
 def _recipes(entry: Entry) -> Subjects:
-    learners = dict.fromkeys(case.learner for case in cases_of(entry))
-    return [(str(learner), learner) for learner in learners]
+    return [(str(learner), learner) for learner in dict.fromkeys(case.learner for case in cases_of(entry))]
 
 
 def _cases(entry: Entry) -> Subjects:

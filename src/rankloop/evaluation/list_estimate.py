@@ -117,8 +117,7 @@ class ListEstimate(NamedTuple):
             lines.append(
                 f"{head:<{width + 10}}{f'from ({self.level:.0%})':>14}{'to':>12}{'change':>12}{'from':>12}{'to':>12}"
             )
-            logged = self.log[outcome]
-            lines.append(f"{CURRENT:<{width}}{PER_PAGES * logged.value:>10,.1f}")
+            lines.append(f"{CURRENT:<{width}}{PER_PAGES * self.log[outcome].value:>10,.1f}")
             for name, order in ((RANDOM_ORDER, self.random), (self.name, self.ranker)):
                 earned, gain = order.earned[outcome], order.gain[outcome]
                 cells = [f"{PER_PAGES * number:,.1f}" for number in earned]

@@ -272,8 +272,7 @@ class LogJudge:
             )
         if reasons or side == "unclear":
             return reasons
-        random = self.random.gain[CLICK_OUTCOME]
-        if side == "better" and random.value >= gain.value:
+        if side == "better" and self.random.gain[CLICK_OUTCOME].value >= gain.value:
             reasons.append(
                 "it is called better than what was shown, but so is a random order of the same items: the estimate of "
                 "examination is not to be trusted here"

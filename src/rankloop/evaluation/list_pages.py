@@ -159,8 +159,7 @@ class PageTable(NamedTuple):
         sizes = np.array([len(page.position) for page in pages])
         starts = np.cumsum(sizes) - sizes
         width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
-        n_draws = max(len(page.slots) for page in pages)
-        slots = np.full((n_draws, len(pages), width), NOT_SHOWN)
+        slots = np.full((max(len(page.slots) for page in pages), len(pages), width), NOT_SHOWN)
         for number, (page, start) in enumerate(zip(pages, starts)):
             rows = np.where(page.slots == NOT_SHOWN, NOT_SHOWN, page.slots + start)
             slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw
@@ -201,8 +200,7 @@ class PageTable(NamedTuple):
         """Return the order of the shown items of each page by falling scores, one for each shown row."""
         rows = self.shown
         slots = np.full((1, self.n_pages, self.n_positions), NOT_SHOWN)
-        order = np.lexsort((-scores, self.page[rows]))
-        slots[0, self.page[rows], self.position[rows]] = rows[order]
+        slots[0, self.page[rows], self.position[rows]] = rows[np.lexsort((-scores, self.page[rows]))]
         return slots
 
     def clicks(self) -> ClickArrays:

@@ -108,8 +108,7 @@ class HashedModel(NamedTuple):
     def to_plain(self, name: str) -> dict[str, Any]:
         """Return the schema and the weights by its columns as plain tables."""
         weights = {str(column): weight for column, weight in sorted(self.columns.items())}
-        schema = self.schema.to_plain()
-        return {"kind": "hashed", "name": name, "schema": schema, "weights": weights, "lost": self.lost}
+        return {"kind": "hashed", "name": name, "schema": self.schema.to_plain(), "weights": weights, "lost": self.lost}
 
 
 def _saved_model(path: str | Path) -> LinearModel | HashedModel:

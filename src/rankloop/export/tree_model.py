@@ -124,8 +124,7 @@ def read_tree_model(path: Path) -> TreeModel:
     ranker, n_features = booster.trees, booster.grown[0].n_features
     names = booster.grown[0].names or [f"feature_{i}" for i in range(n_features)]
     columns = ranker.columns or tuple(map(TreeColumn, names))
-    trees = [tree for text in ranker.boosters for tree in _nodes_of(text, ranker)]
-    model = TreeModel(columns, tuple(trees))
+    model = TreeModel(columns, tuple(tree for text in ranker.boosters for tree in _nodes_of(text, ranker)))
     rows = _sample(model)
     if not np.allclose(model.scores(rows), ranker.scores(rows), rtol=MAX_RELATIVE_ERROR, atol=MAX_RELATIVE_ERROR):
         raise InvalidInput(f"{path.name}: its trees cannot be written node by node with the same scores")

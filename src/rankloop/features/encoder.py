@@ -103,8 +103,7 @@ class Encoder:
             for combination in product(*(labels[field] for field in sorted(fields))):
                 label_of = dict(zip(sorted(fields), combination))
                 names.append(" × ".join(label_of[field] for field in fields))
-        columns = encoded.columns[encoded.positions].tolist()
-        return list(map(Column, names, columns, encoded.values.tolist()))
+        return list(map(Column, names, encoded.columns[encoded.positions].tolist(), encoded.values.tolist()))
 
     def _context(self, context: Mapping[str, Any], at: float) -> list[_FieldTokens]:
         if fault := _unknown_field_fault(context, self.schema.context):

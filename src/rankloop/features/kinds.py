@@ -183,8 +183,7 @@ class Date(HashedField):
     def tokens(self, value: Any, at: float) -> KeysAndValues:
         if isinstance(value, str) and not value.strip():
             return NO_TOKENS
-        moment = moment_of(value)
-        day = math.floor(moment / DAY_SECONDS)
+        day = math.floor(moment_of(value) / DAY_SECONDS)
         age, weekday = math.floor(at / DAY_SECONDS) - day, (day + 3) % 7  # 1970 began on a Thursday
         knots, nearness = _tents(float(age))
         return [*(f"age {knot}" for knot in knots), f"weekday {weekday}"], [*nearness, 1.0]

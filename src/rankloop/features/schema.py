@@ -201,8 +201,7 @@ class Schema:
         if not isinstance(self.slots, Mapping) or not all(isinstance(first, int) for first in self.slots.values()):
             raise InvalidInput("slots are numbered by the schema itself: leave them out")
         slots, end, fields = dict[str, int](), 0, dict(self.retired) | dict(self.features)
-        earlier = sorted(self.slots, key=self.slots.__getitem__)
-        for name in dict.fromkeys([*earlier, *self.features]):
+        for name in dict.fromkeys([*sorted(self.slots, key=self.slots.__getitem__), *self.features]):
             first = self.slots.get(name, end)
             if name not in fields or type(first) is not int or first != end:
                 raise InvalidInput(f"slots: {name!r:.60} cannot begin at {short_text(first)}")

@@ -124,8 +124,7 @@ def analyse_depths(measure: Measure | str = "nDCG", n_items: int = 4, max_grade:
       n_items: The number of items in the fixed set.
       max_grade: Grades are 0, 1, … up to this.
     """
-    depths = range(1, whole_number(n_items, "n_items", 1) + 1)
-    return [analyse(measure, n_items, depth, max_grade) for depth in depths]
+    return [analyse(measure, n_items, depth, max_grade) for depth in range(1, whole_number(n_items, "n_items", 1) + 1)]
 
 
 @lru_cache(maxsize=256)

@@ -114,8 +114,7 @@ class Game:
         """Return the feedback matrix H: the first `depth` grades, read as a number in base max_grade + 1."""
         n_graded = min(whole_number(depth, "depth", 1), self.n_items)
         base = (self.max_grade + 1) ** np.arange(n_graded - 1, -1, -1, dtype=np.int64)
-        revealed_grades = self.relevances[:, self.rankings[:, :n_graded]]
-        return np.asarray(np.einsum("rai,i->ar", revealed_grades, base), dtype=np.int64)
+        return np.asarray(np.einsum("rai,i->ar", self.relevances[:, self.rankings[:, :n_graded]], base), dtype=np.int64)
 
     @cached_property
     def duplicates(self) -> Ints:

@@ -64,8 +64,7 @@ class Balanced:
         clicked = clicks.items[clicks.weights > 0]
         if len(clicked) == 0:
             return np.zeros(2)
-        position_in_mixed = positions_of(mixed.ranking)
-        lowest = clicked[np.argmax(position_in_mixed[clicked])]
+        lowest = clicked[np.argmax(positions_of(mixed.ranking)[clicked])]
         positions = np.stack([positions_of(ranking) for ranking in mixed.rankings])
         cut = positions[:, lowest].min()
         return np.asarray((positions[:, clicked] <= cut).sum(axis=1), dtype=np.float64)
@@ -198,8 +197,7 @@ class Probabilistic:
 
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
         n_items: int = rankings.shape[1]
-        mixed = _draw_mixed(rankings, self.decay, rng.random(n_items))
-        return Mixed(mixed, rankings, np.full(n_items, -1))
+        return Mixed(_draw_mixed(rankings, self.decay, rng.random(n_items)), rankings, np.full(n_items, -1))
 
     def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
         clicked = clicked_weights(len(mixed.ranking), clicks.items, clicks.weights)

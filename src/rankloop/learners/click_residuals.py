@@ -92,8 +92,7 @@ class ClickResiduals(PairSwapper):
     examples: ClassVar[Examples] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
 
     def init(self, problem: Problem) -> State:
-        weights = self.first_weights(problem)
-        return State(weights, np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
+        return State(self.first_weights(problem), np.full(N_RATES, self.rate), np.zeros(N_RATES), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         ranking, log_propensity = self._swapped(state, query, rng)[:2]

@@ -57,8 +57,7 @@ class DuellingLearner(LinearLearner):
     start: FiniteNumbers = ()
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
-        n_candidates = getattr(self, "candidates", 1)
-        draws = normals(rng, n_candidates, len(state.weights))
+        draws = normals(rng, getattr(self, "candidates", 1), len(state.weights))
         directions, rankings = _candidates(query.features, state.weights, draws, self.spread)
         mixed = self.interleaving.mix(rankings, rng)
         return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))

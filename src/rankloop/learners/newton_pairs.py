@@ -383,8 +383,7 @@ class NewtonPairs(SparseLearner):
             in_sight = _in_sight(query.features, query.n_items, len(weights)) > 0.0
             weights, watch = np.where(in_sight, weights - pulled, weights), np.zeros(N_STATISTICS)
         weights, precision, covariance = require_finite(weights), require_finite(precision), require_finite(covariance)
-        alarms = state.alarms + changed
-        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
+        return State(weights, precision, covariance, state.origin, watch, state.alarms + changed, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         scores, order = scores_of(query.features, state.weights), seen_part(ranking, state.shown)

@@ -216,5 +216,4 @@ class PairRank(LinearLearner):
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = NO_LIMIT) -> float:
         best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
-        n_seen = seen_count(state.shown, len(best))
-        return _log_prob_of(ends, best, ranking, n_seen, limit.positions, limit.keep_first)
+        return _log_prob_of(ends, best, ranking, seen_count(state.shown, len(best)), limit.positions, limit.keep_first)

@@ -212,8 +212,7 @@ class RTopK:
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
         block, shown = _open_block(0, cells, n_items), shown_or_all(problem)
-        state = State((), 0, 1, 0, block, 0, depth, shown, problem.max_grade)
-        return self._epoch(state, horizon, problem)
+        return self._epoch(State((), 0, 1, 0, block, 0, depth, shown, problem.max_grade), horizon, problem)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         block = state.open

@@ -150,8 +150,7 @@ class ChoiceLog:
 
 
 def _texts(column: Any) -> Any:
-    pa = import_extra("pyarrow")
-    return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
+    return np.asarray(column.cast(import_extra("pyarrow").string()).to_numpy(zero_copy_only=False), dtype=object)
 
 
 def _context(column: Any) -> Any:

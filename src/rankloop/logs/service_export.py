@@ -113,8 +113,7 @@ def exported_schemas(path: Path) -> list[Schema]:
 
 def read_service_export(path: Path) -> ListLog:
     """Read an export; rankings that were mixed for a comparison of two rankers are left out."""
-    pq = import_extra("pyarrow.parquet")
-    file = pq.ParquetFile(path)
+    file = import_extra("pyarrow.parquet").ParquetFile(path)
     names, notes = file.schema_arrow.names, _notes(file, path.name)
     schemas = exported_schemas(path)
     features, context = fields_of(schemas)

@@ -184,12 +184,10 @@ class OpenedEngine(NamedTuple):
         meaning: str | Embed,
     ) -> "OpenedEngine":
         """Open the engine of `SearchBox` with these arguments; `data` is the folder of its index."""
-        wrong_pair = InvalidInput(
-            "give a folder or file to search, or an engine that keeps its own documents: NAME=URL"
-        )
+        fault = InvalidInput("give a folder or file to search, or an engine that keeps its own documents: NAME=URL")
         if engine is None:
             if source is None:
-                raise wrong_pair
+                raise fault
             unknown = sorted(set(columns) - {"id", "title", "body"})
             if unknown:
                 raise InvalidInput(f"a table has no column for {unknown[0]!r}: columns are id, title and body")
@@ -197,7 +195,7 @@ class OpenedEngine(NamedTuple):
             documents = FolderSource(path, data) if path.is_dir() else TableSource(path, fields=fields, **columns)
             return cls(LocalEngine(data, language, meaning), documents)
         if source is not None:
-            raise wrong_pair
+            raise fault
         if not isinstance(engine, str):
             return cls(engine, None)
         embed, key = embedding_of(meaning)[0], os.environ.get("RANKLOOP_ENGINE_KEY", "")

@@ -285,8 +285,7 @@ class LocalEngine:
         score = meaning * (_share(features[:, column]) + _share(features[:, EMBEDDING]))
         score += coverage * features[:, COVERAGE] + proximity * features[:, PROXIMITY]
         length = float(np.sum(self._corpus[1]))
-        share = float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0))
-        return _share(words) + share * score
+        return _share(words) + float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0)) * score
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES; refuse a document that is not in the index."""
@@ -332,8 +331,7 @@ class LocalEngine:
         matched = self._match(query)
         if matched.meaning is None or not len(matched.meaning.latent) or len(ids) < 2:
             return [[] for _ in ids]
-        numbers = np.array([matched.numbers.get(id, -1) for id in ids], np.int64)
-        vectors = matched.meaning.latent_table.vectors(numbers)
+        vectors = matched.meaning.latent_table.vectors(np.array([matched.numbers.get(id, -1) for id in ids], np.int64))
         cosines = vectors @ vectors.T
         np.fill_diagonal(cosines, -1.0)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :n]

@@ -246,9 +246,8 @@ class RankedSearch:
         if is_logged and question.rows and isinstance(self.engine, LocalEngine):
             self.engine.remember(query)
         items = [bodies.Item(id, row) for id, row in question.rows.items()]
-        return bodies.RankBody(
-            items, question.query_id, question.context | context, user=options.visitor
-        ), question.scores
+        body = bodies.RankBody(items, question.query_id, question.context | context, user=options.visitor)
+        return body, question.scores
 
     def _with_texts(
         self, query: TextQuery, options: SearchOptions, ids: Sequence[str], scores: Mapping[str, float]

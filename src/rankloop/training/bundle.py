@@ -103,8 +103,7 @@ class RidgeModel:
 
     def lowest(self, tolerance: float) -> float:
         """Return the least value of the model: a lower bound of the objective."""
-        gram = self.gram / self.regularisation
-        self.alpha = _minimise_on_simplex(gram, self.offsets, self.alpha, tolerance)
+        self.alpha = _minimise_on_simplex(self.gram / self.regularisation, self.offsets, self.alpha, tolerance)
         self.idle = np.where((self.alpha > 0.0) | (self.near_alpha > 0.0), 0, self.idle + 1)
         self.idle[0] = 0  # risk(w) ≥ 0 stays
         if self.idle.max() >= MAX_IDLE_MINIMISATIONS:
@@ -289,8 +288,7 @@ class _Search:
 
     def search_line(self) -> None:
         """Go from where the cuts meet the level back to the best weights, to where the nearest tangents meet."""
-        level = self.bound + LEVEL_SHARE * self.gap
-        end = self.model.near(self.weights, level, self.gap, self.max_gap / 100)
+        end = self.model.near(self.weights, self.bound + LEVEL_SHARE * self.gap, self.gap, self.max_gap / 100)
         origin, direction = self.weights, end - self.weights
         height, slope = self.objective, float(self.gradient @ direction)
         step, steepest = 1.0, 0.0

@@ -87,6 +87,5 @@ def train_policy(
     trained = TrainedPolicy(encoding, fit_rankers(rows, ranker, CRITERION), rows, epsilon, seed)
     if share >= 1.0:
         return PolicyTraining(trained, None, log.name)
-    policies = {TRAINED_POLICY: trained.policy}
-    report = evaluate_policies(log, encoding, policies, seed=seed, share=share, watch=progress)
+    report = evaluate_policies(log, encoding, {TRAINED_POLICY: trained.policy}, seed=seed, share=share, watch=progress)
     return PolicyTraining(trained, report, log.name)

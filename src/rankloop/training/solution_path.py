@@ -91,8 +91,7 @@ class Objective:
         max_π F(π), which the tighter loss subtracts, is at least the F of the ranking that these weights predict.
         That is linear in the weights, with the slope Σ_q Xᵀ(ideal anchors − predicted anchors).
         """
-        shift = self.total(("shift", weights)) / self.n_queries
-        return replace(self, shift=shift)
+        return replace(self, shift=self.total(("shift", weights)) / self.n_queries)
 
 
 @contextmanager
@@ -268,5 +267,4 @@ def _measure_part(part: InMemory, pairs: Sequence[tuple[Floats, str]]) -> Floats
 
 
 def _values(dataset: InMemory, weights: Floats, measure: str) -> Floats:
-    scores = scores_of(dataset.features, weights)
-    return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)
+    return parse_measure(measure).of_scores(scores_of(dataset.features, weights), dataset.relevance, dataset.offsets)

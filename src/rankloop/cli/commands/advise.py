@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, Choice, ProblemSize, choices, start_of_advice, table
+from rankloop.advice import FEEDBACK_TEXTS, ITEM_TEXTS, ProblemSize, choices, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports, option
 from rankloop.cli.output import print_json, show, show_table
@@ -55,17 +55,19 @@ def advise(
             raise InvalidInput(f"{works}: leave one of them out")
         if items is not None and n_items is None:
             raise InvalidInput(f"--measure needs a fixed set of items: give --items a number instead of {items!r}")
+        from rankloop.games import advise as advised
+
         shown_depth = depth if depth is not None or feedback == "grades" else 1
-        _judge(measure, n_items or DEFAULT_N_ITEMS, shown_depth, max_grade, as_json)
+        advice = advised(measure, n_items or DEFAULT_N_ITEMS, shown_depth, max_grade)
+        program = start_of_advice(advice)
+        answer = {name: getattr(advice, name) for name in ("answer", "speed", "recommendation", "learner")}
+        answer |= {"start": program, "analysis": advice.analysis.as_table()}
+        show(as_json, answer, [*advice.lines, *([] if program is None else [f"\n{indent(program, '    ')}"])])
         return
     if depth is not None and depth < 1:
         raise InvalidInput(f"--depth {depth}: give 1 (the first item) or more")
     size = ProblemSize(n_items, 1 if depth is None else depth, max_grade)
-    _choose(choices(feedback or "top_grades", "fixed" if n_items else items), size, as_json)
-
-
-def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
-    first, *others = rows
+    first, *others = choices(feedback or "top_grades", "fixed" if n_items else items)
     lines = [f"Use {first.use}: {first.why}.\n\n{indent(first.start(size), '    ')}"]
     lines += ["\nOtherwise"] if others else []
     lines += [f"  {row.when}: {row.use}; {row.why}" for row in others]
@@ -73,16 +75,6 @@ def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
         check = "rankloop advise --measure nDCG --items 10"
         lines.append(f"\nTo check if a measure can be learned from these grades: {check}")
     show(as_json, first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]}, lines)
-
-
-def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_json: bool) -> None:
-    from rankloop.games import advise as advised
-
-    advice = advised(measure, n_items, depth, max_grade)
-    program = start_of_advice(advice)
-    answer = {name: getattr(advice, name) for name in ("answer", "speed", "recommendation", "learner")}
-    answer |= {"start": program, "analysis": advice.analysis.as_table()}
-    show(as_json, answer, [*advice.lines, *([] if program is None else [f"\n{indent(program, '    ')}"])])
 
 
 @command("Experiments")

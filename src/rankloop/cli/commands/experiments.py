@@ -32,8 +32,7 @@ def demo(
     from rankloop.experiments.spec.load import demo_experiment
 
     experiment = demo_experiment(seed, rounds)
-    interruption = interruptible("nothing was written")
-    with interruption, TemporaryDirectory() as scratch, progress_bar("simulating") as progress:
+    with interruptible("nothing was written"), TemporaryDirectory() as scratch, progress_bar("simulating") as progress:
         curves = Curves(experiment, run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress))
     finding = finding_of(curves)
     report = write_report(out, finding.title, [finding])

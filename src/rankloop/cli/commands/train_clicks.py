@@ -77,8 +77,7 @@ def train_clicks(
         from rankloop.training.clicks.train import train_click_trees
 
         kinds = None if kinds is None else kinds.without(without or ())
-        boosters = train_click_trees(lists, kinds, features=features, position_bias=bias)
-        save_trees(boosters, {}, out, as_json)
+        save_trees(train_click_trees(lists, kinds, features=features, position_bias=bias), {}, out, as_json)
         return
     schema_note = ""
     if kinds is None:

@@ -221,8 +221,7 @@ def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -
     np.savez(queries_file, names=names[order], hashes=hashes[order], sizes=sizes[order], zero_based=zero_based)
     np.save(folder / "grades.npy", np.concatenate(grades)[row_order])
     first, file = 0 if zero_based else 1, folder / "features.npy"
-    shape = (len(owner), max(1, width - first))
-    features = np.lib.format.open_memmap(file, mode="w+", dtype=np.float64, shape=shape)
+    features = np.lib.format.open_memmap(file, mode="w+", dtype=np.float64, shape=(len(owner), max(1, width - first)))
     if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later it would end the process
         with file.open("r+b") as content:
             os.posix_fallocate(content.fileno(), 0, features.offset + features.nbytes)

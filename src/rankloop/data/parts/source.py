@@ -83,8 +83,7 @@ def sources_in(address: str) -> list[PartSource]:
     if not parts:
         letor_files = f"LETOR files ({', '.join(LETOR_SUFFIXES)}, also compressed)"
         raise NotFound(f"{address!r} holds no parts: {letor_files}, CSV or Parquet tables")
-    kinds = {source.is_table for source in parts}
-    if len(kinds) > 1:
+    if len({source.is_table for source in parts}) > 1:
         raise InvalidInput(f"{address!r} holds LETOR files and tables, {parts[0].name} …: keep each in its own folder")
     return parts
 

@@ -203,8 +203,7 @@ def doubly_robust(
       expected: The reward model's mean under the target policy.
       **options: Fields of `Options`.
     """
-    rows = rows_of(reward, propensity, target, predicted, expected)
-    return estimate([rows], "doubly_robust", Options(**options))
+    return estimate([rows_of(reward, propensity, target, predicted, expected)], "doubly_robust", Options(**options))
 
 
 def method_of(name: str) -> Method:

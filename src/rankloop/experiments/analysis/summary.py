@@ -125,8 +125,7 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
         (arm, best, _with_sign(d.mean), f"{number(d.low)} to {number(d.high)}", p)
         for arm, d, p in zip(others, differences, p_texts)
     ]
-    note = f"Paired t-tests over {_seeds(curves)}, with Holm's correction."
-    return Table(title, header, rows, note)
+    return Table(title, header, rows, f"Paired t-tests over {_seeds(curves)}, with Holm's correction.")
 
 
 def _title_with_stream(name: str, stream: str, curves: Curves) -> str:

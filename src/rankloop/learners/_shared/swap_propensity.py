@@ -207,5 +207,4 @@ class PairSwapper(SparseLearner):
         """Return the ranking to show, its log-probability, the scores, and first, end, D_t and p_t of the pairs."""
         features, (top_two, swap, allowance) = query.features, self._rule(state)
         n_items = features.n_items if type(features) is Rows else len(features)
-        draws = rng.random(1 + n_items // 2)
-        return _present(features, state.weights, state.shown, top_two, swap, allowance, draws)
+        return _present(features, state.weights, state.shown, top_two, swap, allowance, rng.random(1 + n_items // 2))

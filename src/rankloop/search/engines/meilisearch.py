@@ -45,8 +45,7 @@ class MeilisearchAdapter:
             elif at:
                 filters += [f"{at} >= {int(condition.start)}"] if condition.start else []
                 filters += [f"{at} < {int(condition.end)}"] if condition.end else []
-        facets = list(self._settings.fields)
-        parameters = {"limit": n, "filter": filters, "facets": facets, "showRankingScore": True}
+        parameters = {"limit": n, "filter": filters, "facets": list(self._settings.fields), "showRankingScore": True}
         parameters |= {"attributesToHighlight": [self._body], "attributesToCrop": [self._body]}
         parameters |= {"highlightPreTag": adapter.MARK_START, "highlightPostTag": adapter.MARK_END}
         parameters |= {"cropLength": CROPPED_WORDS}

@@ -71,8 +71,7 @@ class PostgresAdapter:
                 scores[id] = scores.get(id, 0.0) / largest + SIMILARITY_WEIGHT * similarities.get(id, 0.0)
         hits = list[EngineHit]()
         for id, row in documents.items():
-            document = self._settings.document(row)
-            hits.append(EngineHit(document, scores[id], similarity=similarities.get(id, 0.0)))
+            hits.append(EngineHit(self._settings.document(row), scores[id], similarity=similarities.get(id, 0.0)))
         limit, facets = sql.Literal(MAX_FACET_VALUES), dict[str, dict[str, int]]()
         for name in self._settings.fields:
             counts = self._rows(COUNT_VALUES, sql.Identifier(name), self._table, matching, limit)

@@ -104,8 +104,7 @@ class ServerEngine:
             for texts in ([by_id[id].title for id in ids], [by_id[id].body for id in ids])
         )
         dates = np.array([by_id[id].at for id in ids], dtype=np.float64)
-        typed = self._numbers_in(query.text)
-        features: Floats = matches(self._numbers_of(stems), typed, corpus, titles, bodies, dates)
+        features: Floats = matches(self._numbers_of(stems), self._numbers_in(query.text), corpus, titles, bodies, dates)
         similarities = {hit.document.id: hit.similarity for hit in self._answer(query).hits}
         features[:, EMBEDDING] = [max(similarities.get(id, 0.0), 0.0) for id in ids]
         return features

@@ -42,8 +42,7 @@ class SolrAdapter:
             pieces = highlighting.get(document.id, {}).get(self._body, [])
             hits.append(EngineHit(document, float(row["score"]), adapter.snippet_from(" … ".join(pieces))))
         counts = (results.facets or {}).get("facet_fields", {})
-        facets = {name: dict(zip(map(str, flat[::2]), flat[1::2])) for name, flat in counts.items()}
-        return EngineAnswer(hits, facets)
+        return EngineAnswer(hits, {name: dict(zip(map(str, flat[::2]), flat[1::2])) for name, flat in counts.items()})
 
     def _text(self, query: TextQuery) -> str:
         """Return the query in the syntax of edismax; words have only letters and digits, so none is an operator."""

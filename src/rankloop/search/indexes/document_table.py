@@ -150,19 +150,16 @@ class DocumentTable:
 
     def rows_by_number(self, numbers: Sequence[int]) -> list[DocumentRow]:
         """Return the documents of these numbers; those that are gone are left out."""
-        rows = self.read(f"{SELECT_ROWS} WHERE number IN ({_marks(numbers)})", numbers)
-        return list(map(DocumentRow._make, rows))
+        return list(map(DocumentRow._make, self.read(f"{SELECT_ROWS} WHERE number IN ({_marks(numbers)})", numbers)))
 
     def rows_by_id(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
         """Return the documents of these ids; those that are gone are left out."""
-        rows = self.read(f"{SELECT_ROWS} WHERE id IN ({_marks(ids)})", ids)
-        return {row[1]: DocumentRow._make(row) for row in rows}
+        return {row[1]: DocumentRow._make(row) for row in self.read(f"{SELECT_ROWS} WHERE id IN ({_marks(ids)})", ids)}
 
     def plain_texts(self, numbers: Sequence[int], max_characters: int) -> list[str]:
         """Return title and beginning of the body of each document, in order of their numbers."""
         query = f"SELECT title, SUBSTR(body, 1, ?) FROM texts WHERE number IN ({_marks(numbers)}) ORDER BY number"
-        rows = self.read(query, (max_characters, *numbers))
-        return [f"{title}\n{body}"[:max_characters] for title, body in rows]
+        return [f"{title}\n{body}"[:max_characters] for title, body in self.read(query, (max_characters, *numbers))]
 
     def documents_of(self, ids: Sequence[str]) -> dict[str, TextDocument]:
         """Return the documents of these ids with their texts; those that are gone are left out."""

@@ -61,16 +61,13 @@ class WordStems:
             if len(stems) > MAX_CACHED_WORDS:  # other threads go on with the old ones
                 stems = self._stems = {}
         new_words = [word for word in dict.fromkeys(words) if word not in stems]
-        new_stems = dict(zip(new_words, self._computed(new_words)))
+        computed: list[str] = self._analyzer.analyze(" ".join(new_words))
+        if len(computed) != len(new_words):  # a word of which no letter is left stays as it is
+            computed = [" ".join(self._analyzer.analyze(word)) or word for word in new_words]
+        new_stems = dict(zip(new_words, computed))
         self._on_new(new_stems.items())
         stems.update(new_stems)
         return list(map(stems.__getitem__, words))
-
-    def _computed(self, words: list[str]) -> list[str]:
-        stems: list[str] = self._analyzer.analyze(" ".join(words))
-        if len(stems) != len(words):  # a word of which no letter is left stays as it is
-            return [" ".join(self._analyzer.analyze(word)) or word for word in words]
-        return stems
 
 
 class StemNumbers(dict[str, int]):

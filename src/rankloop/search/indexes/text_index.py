@@ -49,8 +49,7 @@ class TextIndex:
         self._schema = builder.build()
         try:
             self._index = tantivy.Index(self._schema, path=str(folder))
-            spaced = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-            self._index.register_tokenizer("words", spaced.build())
+            self._index.register_tokenizer("words", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
             self._searcher = self._index.searcher()
         except (ValueError, OSError) as error:
             raise DamagedIndex(f"{folder}: {error}") from None

@@ -97,8 +97,7 @@ class Administration:
                 raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_body}")
         max_hashed = self.node.settings.max_state // COLUMN_BYTES
         session, notes = await asyncio.to_thread(loads_with_notes, content, "the file", max_hashed)
-        body = configuration.body_of_file(session, notes, settings or {})
-        return await self.create(name, body, content, "a file")
+        return await self.create(name, configuration.body_of_file(session, notes, settings or {}), content, "a file")
 
     async def create_experiment(self, name: str, body: request_bodies.ExperimentBody) -> bool:
         """Create an experiment; return whether it is new."""

@@ -233,8 +233,7 @@ class Amendment:
         self._snapshots = []
         trainer, projection = self._projection.trainer, self._projection.saved()
         if trainer is None:
-            number = self._projection.now.counters.closed
-            self._events[last] = Rebased(number, projection=projection)
+            self._events[last] = Rebased(self._projection.now.counters.closed, projection=projection)
         else:
             self._events[last] = Rebased(trainer.number, trainer.saved(), trainer.rejected, projection)
 

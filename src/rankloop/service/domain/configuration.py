@@ -228,8 +228,7 @@ def config_of(body: CreateBody) -> RankerConfig:
     if body.guard and not body.evaluation_share:
         raise Rejected("guard", "needs an evaluation_share above 0, since it compares the ranker with the base")
     outcomes = declared_outcomes(msgspec.to_builtins(body.outcomes))
-    max_weight = outcomes.max_weight(body.max_click_weight)
-    learner = with_robust(learner, problem, has_users=True, max_weight=max_weight)
+    learner = with_robust(learner, problem, has_users=True, max_weight=outcomes.max_weight(body.max_click_weight))
     config = RankerConfig(body, learner, problem, adapter, base, encoding, outcomes=outcomes)
     config = config if schema is None else config.with_schemas([schema])
     if given_base is None or given_base.booster is None:
@@ -327,8 +326,7 @@ def _encoding(body: ProblemBody) -> Encoding | None:
     if body.context is None:
         return None
     with rejected_as("problem.context"):
-        ads = map(str, body.items or ())
-        encoding = Encoding.from_plain(msgspec.to_builtins(body.context) | {"ads": ads})
+        encoding = Encoding.from_plain(msgspec.to_builtins(body.context) | {"ads": map(str, body.items or ())})
     names = encoding.context_names
     if len(set(names)) != len(names):
         raise Rejected("problem.context", "a column or one of its values occurs twice")
@@ -350,8 +348,7 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> Problem:
     if names and len(names) != n_features:
         raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
     n_context = body.n_context if encoding is None else encoding.n_context
-    n_items = len(body.items or ()) or None
-    return Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names)
+    return Problem(n_features, len(body.items or ()) or None, n_context, body.shown, body.depth, body.max_grade, names)
 
 
 def _has_field(name: str, kind: object, fields: object) -> bool:

@@ -56,8 +56,7 @@ class ServedExperiment:
         for field, variant in fields.items():
             if variant.weights is not None and self._config.encoders:
                 raise Rejected(f"{field}.weights", "fixed weights are not possible with a schema: name another ranker")
-            n_features = self._config.adapter.n_features
-            self._weights.append(checked_weights(variant.weights, n_features, f"{field}.weights"))
+            self._weights.append(checked_weights(variant.weights, self._config.adapter.n_features, f"{field}.weights"))
         self.catalogue = self.compared[0].catalogue if self.compared else None
         self.changed_after = 0
         self.published = PublishedState()
@@ -162,8 +161,7 @@ def _shared_config(configs: list[RankerConfig], body: ExperimentBody) -> RankerC
         if _kind_of_items(config) != _kind_of_items(first):
             reason = "the two rankers do not have the same kind of items"
             raise Rejected("b", f"{reason}: features, fixed items and context must be equal")
-    base = first.base._replace(booster=None, computed_score="")
-    shared = first._replace(base=base, rules=None, outcomes=outcomes)
+    shared = first._replace(base=first.base._replace(booster=None, computed_score=""), rules=None, outcomes=outcomes)
     schemas = [config.schema for config in configs if config.schema is not None]
     if not schemas:
         return shared

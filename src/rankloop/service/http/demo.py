@@ -84,10 +84,8 @@ class Demo:
         learner = {"kind": "3pr", "warm": 3}
         await node.administration.create(PLAYGROUND_RANKER, bodies.CreateBody(learner, problem, snapshot_every=20))
         boldest = [float(name == "bold") for name in self.shelf.features]
-        variants = bodies.ExperimentBody(
-            bodies.VariantBody(ranker=PLAYGROUND_RANKER), bodies.VariantBody(weights=boldest)
-        )
-        await node.administration.create_experiment(EXPERIMENT_NAME, variants)
+        ranker, fixed = bodies.VariantBody(ranker=PLAYGROUND_RANKER), bodies.VariantBody(weights=boldest)
+        await node.administration.create_experiment(EXPERIMENT_NAME, bodies.ExperimentBody(ranker, fixed))
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
         """Add `POST /demo/users`, which starts simulated users, and `GET /demo/users` with their progress."""

@@ -201,5 +201,4 @@ class Sdbn(GradedClicks):
     persistence: Probability = 1.0
 
     def _numbers(self) -> dict[str, Any]:
-        satisfaction = STOP_PROBABILITIES[self.behaviour, self.max_grade]
-        return {"satisfaction": satisfaction, "persistence": self.persistence}
+        return {"satisfaction": STOP_PROBABILITIES[self.behaviour, self.max_grade], "persistence": self.persistence}

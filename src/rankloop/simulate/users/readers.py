@@ -76,8 +76,7 @@ class FirstRelevant:
     depth: ClassVar[int | None] = None
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        draws = rng.random(len(ranking[: self.shown]))
-        items, weights = _read(ranking, relevance, draws, self.accuracy, 1.0, 1)
+        items, weights = _read(ranking, relevance, rng.random(len(ranking[: self.shown])), self.accuracy, 1.0, 1)
         return Clicks(items, weights)
 
 

@@ -144,8 +144,7 @@ def _add_rankers(endpoints: Endpoints) -> None:
     async def history(name: str) -> Response:
         """Return counts, health and weights at each snapshot, of at most a few dozen, and now."""
         await endpoints.node.directory.find_ranker(name)
-        points = await asyncio.to_thread(endpoints.node.reports.history, name)
-        return JsonResponse({"points": points})
+        return JsonResponse({"points": await asyncio.to_thread(endpoints.node.reports.history, name)})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
