@@ -114,8 +114,7 @@ def declared_outcomes(plain: Any) -> DeclaredOutcomes:
             raise Rejected(f"{field}.weight", f"must be from 0 to {MAX_OUTCOME_WEIGHT:g}, got {weight!r:.60}")
         window = settings.get("window", DEFAULT_WINDOW)
         try:
-            is_text = isinstance(window, str)
-            seconds = float(window[:-1]) * SECONDS_OF_UNIT[window[-1:]] if is_text else float(window)
+            seconds = float(window[:-1]) * SECONDS_OF_UNIT[window[-1:]] if isinstance(window, str) else float(window)
         except (KeyError, TypeError, ValueError):
             seconds = 0.0
         if not 0 < seconds <= MAX_WINDOW_DAYS * SECONDS_OF_UNIT["d"]:

@@ -73,8 +73,7 @@ class PositionBasedModel(UserBrowsingModel):
     @classmethod
     def examination_table(cls, log: ClickArrays, examination: Examination | None = None) -> Floats:
         """Return the shared curve."""
-        curve = (examination or estimate_examination(log)).curve
-        return np.clip(curve, base.MIN_PROBABILITY, 1.0)[:, None]
+        return np.clip((examination or estimate_examination(log)).curve, base.MIN_PROBABILITY, 1.0)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

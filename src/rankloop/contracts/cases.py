@@ -134,9 +134,8 @@ def cases_of(entry: Entry) -> list[Case]:
     for position, learner in enumerate(examples_of(entry.cls)):
         problem = getattr(entry.cls, "example_problem", None) or accepted_problem(learner)
         for variant in PROBLEM_VARIANTS:
-            varied = problem._replace(**variant)
             label = ",".join(f"{name}={value}" for name, value in variant.items())
-            cases.append(Case(f"{entry.kind}-{position}-{label or 'plain'}", learner, varied))
+            cases.append(Case(f"{entry.kind}-{position}-{label or 'plain'}", learner, problem._replace(**variant)))
     return [case for case in cases if case.is_accepted]
 
 

@@ -159,8 +159,7 @@ def check_limit(case: Case) -> None:
         return
     for limit in (Limit(1), Limit(2, keep_first=True)):
         places = {"places": limit.positions, "keep_first": limit.keep_first}
-        spec = {"kind": "explore_at_most", "inner": case.learner} | places
-        limited = case._replace(learner=build(spec, "learner"))
+        limited = case._replace(learner=build({"kind": "explore_at_most", "inner": case.learner} | places, "learner"))
         check_fixed_draws.check(limited)
         check_log_prob.check(limited)
         state, rng = limited.play().states[-1], default_rng(14)

@@ -119,7 +119,12 @@ def loads_with_notes(
                 raise InvalidInput("its parts are larger than the file itself")
             header = json.loads(archive.read(HEADER_NAME), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
-            _check_sizes(header["learner"], Problem(**header["problem"]), len(content), max_hashed)
+            problem, n_bytes = Problem(**header["problem"]), len(content)
+            if problem.n_hashed > max_hashed:
+                raise InvalidInput(f"its weight table has {problem.n_hashed} hashed columns, the limit is {max_hashed}")
+            size = max(problem.n_dense, problem.n_items or 0, problem.n_context)  # larger ones cannot be in the file
+            if size > max(n_bytes, MAX_UNSAVED_SIZE) or not starts_within(header["learner"], problem, n_bytes):
+                raise InvalidInput("its learner or its problem has larger sizes than its arrays")
             return _restore_session(header, archive), dict(header["notes"])
     except UnknownKind as error:
         raise InvalidInput(f"{where}: {error}; import the module that registers it first") from None
@@ -147,15 +152,6 @@ def _check_header(header: Any, where: str) -> None:
     if header["cpu"] != processor():
         message = f"{where} was written on a {header['cpu']} CPU, this is a {processor()}: last digits may differ"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
-
-
-def _check_sizes(learner: Any, problem: Problem, n_bytes: int, max_hashed: int) -> None:
-    """Raise if a learner starts with larger arrays than its file has: all of them are in the file."""
-    if problem.n_hashed > max_hashed:
-        raise InvalidInput(f"its weight table has {problem.n_hashed} hashed columns, the limit is {max_hashed}")
-    size = max(problem.n_dense, problem.n_items or 0, problem.n_context)
-    if size > max(n_bytes, MAX_UNSAVED_SIZE) or not starts_within(learner, problem, n_bytes):
-        raise InvalidInput("its learner or its problem has larger sizes than its arrays")
 
 
 def _restore_session(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:

@@ -186,6 +186,4 @@ def with_columns(state: Any, n_columns: int) -> Any:
     """
     if isinstance(state, WeightTable):
         return state.grown(n_columns)
-    if hasattr(state, "_fields"):
-        return type(state)._make(with_columns(part, n_columns) for part in state)
-    return state
+    return type(state)._make(with_columns(part, n_columns) for part in state) if hasattr(state, "_fields") else state

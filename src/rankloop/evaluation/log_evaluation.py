@@ -135,7 +135,11 @@ def evaluate(
         log = read_log(log, kind=kind, columns=columns, schema=schema, ranker=ranker, skip_bad_rows=skip_bad_rows)
     if isinstance(log, ListLog) and model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    method = _usual_estimator(log) if estimator == AUTO_ESTIMATOR else estimator
+    method = PROPENSITY_ESTIMATOR if estimator == AUTO_ESTIMATOR else estimator
+    if estimator == AUTO_ESTIMATOR and isinstance(log, ListLog):  # by propensities where a learner took no clicks
+        first = None if log.rankings is None else next(log.rankings(), None)
+        if first is None or Clicks in first.drawn_by.learner.accepts:
+            method = EXAMINATION_ESTIMATOR
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, method, by_propensity, progress))
     target, notes = _fitting(target, log)
@@ -149,15 +153,6 @@ def evaluate(
     if log.rankings is not None and n_other > 0:
         notes += (f"{n_other:,} pages were left out: no known state of the ranker made their order (rules, erasure …)",)
     return Evaluation(log.name, answer, notes)
-
-
-def _usual_estimator(log: ListLog | ChoiceLog) -> str:
-    """Return the estimator for a log: by propensities for single choices, and where a learner took no clicks."""
-    if isinstance(log, ChoiceLog):
-        return PROPENSITY_ESTIMATOR
-    first = None if log.rankings is None else next(log.rankings(), None)
-    is_of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
-    return EXAMINATION_ESTIMATOR if is_of_clicks else PROPENSITY_ESTIMATOR
 
 
 def _fitting(target: _Target, log: ListLog) -> tuple[_Target, tuple[str, ...]]:

@@ -85,6 +85,4 @@ class Thresholds:
             return AllEqual()
         if depth < self.learnable:
             return self.unseen
-        if depth < self.fast and self.border is not None:
-            return self.border
-        return AllSeen(refuted=self.refuted)
+        return self.border if depth < self.fast and self.border is not None else AllSeen(refuted=self.refuted)

@@ -248,19 +248,15 @@ def _binary_measure(measure: Any, m: int, max_grade: int) -> Thresholds:
         case "AUC" | "AUCLoss":
             # The t-th difference of 1 / (s · (m − s)), by s relevant items, is 0 only for t = m − 2 and odd m.
             return _position_thresholds(Weighted(_falling_weights(m), tuple(range(m - 1 - m % 2)), grade))
+        case "AP" if measure.cutoff != 1 and m == 2:
+            return _position_thresholds(Weighted((1, 1), (0,), grade))
         case "AP" if measure.cutoff != 1:
-            return _average_precision(measure, m, grade)
+            # Swapping the first two positions changes it by (r_0 − r_1) / (2 · relevant items): all items but one.
+            all_but_second, grades = [i for i in range(m) if i != 1], (grade,) * (m - 1)
+            border = _border(_falling_weights(m, measure.cutoff), 0, all_but_second, grades, grade)
+            return _thresholds(m - 1, m, _unseen(m, 0, 1, all_but_second, grades), border)
     # Recall, and AP@1, which is the same. The t-th difference of 1/s at 1 is ± 1/(t + 1): terms of every size.
     return _position_thresholds(Weighted(_top_or_not(m, measure.cutoff), tuple(range(m - 1)), grade))
-
-
-def _average_precision(measure: Any, m: int, grade: int) -> Thresholds:
-    """Swapping the first two positions changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
-    if m == 2:
-        return _position_thresholds(Weighted((1, 1), (0,), grade))
-    all_but_second, grades = [i for i in range(m) if i != 1], (grade,) * (m - 1)
-    border = _border(_falling_weights(m, measure.cutoff), 0, all_but_second, grades, grade)
-    return _thresholds(m - 1, m, _unseen(m, 0, 1, all_but_second, grades), border)
 
 
 def _first_satisfying(measure: Any, m: int, grade: int) -> Thresholds:

@@ -273,8 +273,7 @@ class RTopK:
         """Hand the block's mean gains to the inner learner as grades, and open the next block."""
         inner, (number, _, explored, sums, counts) = self._inner(state), state.open
         revealed = Relevances(np.arange(len(sums)), _grades_with(sums / counts, self._gain.form, self._gain.start))
-        decision = Decision(inner.predict(state.inner, query), math.nan, ())
-        learned = inner.learn(state.inner, query, decision, revealed)
+        learned = inner.learn(state.inner, query, Decision(inner.predict(state.inner, query), math.nan, ()), revealed)
         block = _open_block(number + 1, len(explored), len(sums))
         state = state._replace(inner=learned, closed=state.closed + 1, open=block)
         if self.horizon is not None or state.closed < state.blocks:

@@ -123,5 +123,4 @@ class ThreePR(PairSwapper):
     def _rule(self, state: State) -> tuple[bool, float, float]:
         swap = DYNAMIC_SWAP if self.swap == "dynamic" else self.swap
         allowance = self.budget * (state.rounds + 1) - state.score_agreement
-        is_warm = state.rounds >= self.warm
-        return self.perturb == "top_two", swap if is_warm else 0.0, allowance
+        return self.perturb == "top_two", swap if state.rounds >= self.warm else 0.0, allowance

@@ -45,8 +45,7 @@ class FileText(NamedTuple):
 
 def _decoded(data: bytes, named: str = "") -> str:
     """Return bytes as text by their mark, as UTF-8, by the encoding that they name, else as Windows-1252."""
-    text = data.decode(encoding_of(data, named), errors="replace")
-    return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    return clean(data.decode(encoding_of(data, named), errors="replace").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def encoding_of(data: bytes, named: str = "") -> str:

@@ -394,7 +394,9 @@ class LocalEngine:
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
         """Return for each document the piece of its body that has most of the query's words; else its beginning."""
         documents, prefix = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
-        stems = self._match(query).terms.all_stems() | {stem for run in query.phrases for stem in self._stems_of(run)}
+        terms = self._match(query).terms
+        stems = {*terms.stems, *(stem for others in terms.alternatives.values() for stem in others)}
+        stems |= {stem for run in query.phrases for stem in self._stems_of(run)}
         snippets = list[Snippet]()
         for id in ids:
             _, title, body, *_ = documents.get(id, TextDocument(id, "", ""))

@@ -237,7 +237,11 @@ class SearchPage:
         try:
             self.last_refresh = OpenedEngine(self.engine, self.source).refresh()
             if isinstance(self.engine, LocalEngine):
-                self.examples = _example_words(self.engine.table.titles(MAX_TITLES))
+                # A few words to begin with: those that stand in most titles.
+                titles = [sorted(set(words_of(title.lower()))) for title in self.engine.table.titles(MAX_TITLES)]
+                counts = Counter(word for words in titles for word in words if len(word) > 4 and word.isalpha())
+                usual = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
+                self.examples = usual[:EXAMPLES]
         finally:
             self._refreshing.release()
         if isinstance(self.source, FolderSource) and self.source.office.seconds_spent >= MAX_OFFICE_SECONDS:
@@ -247,13 +251,6 @@ class SearchPage:
     def _try_refresh(self) -> None:
         with suppress(InvalidInput):  # Others are reading, or the next change tries again.
             self._refresh()
-
-
-def _example_words(titles: Iterable[str]) -> list[str]:
-    """Return a few words to begin with: those that stand in most titles."""
-    words = [sorted(set(words_of(title.lower()))) for title in titles]
-    counts = Counter(word for title_words in words for word in title_words if len(word) > 4 and word.isalpha())
-    return sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))[:EXAMPLES]
 
 
 def _visitor(request: Request, name: str = "") -> str | None:

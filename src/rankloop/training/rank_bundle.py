@@ -99,9 +99,8 @@ class RankBundle(Estimator):
             value, grad = hinge_of_pairs(scores_of(features, weights), rows, prices)
             return value, weighted_rows(features, grad)
 
-        zero = np.zeros(features.shape[1])
         options: Any = {"tolerance": self.tolerance, "max_iterations": self.max_iterations}
-        solution = minimise(risk, zero, regularisation=self.regularisation, **options)
+        solution = minimise(risk, np.zeros(features.shape[1]), regularisation=self.regularisation, **options)
         dataset = Dataset.of(features, np.zeros(len(features)), [0, len(features)])
         self._keep(Fit(self.regularisation, solution, solution.at_zero), dataset)
         return self

@@ -245,11 +245,10 @@ def read_letor(
         features, grades, owner = _join_blocks(blocks, _complete_layout(layout, lowest, highest, file))
     except MemoryError:
         raise InvalidInput(f"{file.name} does not fit into memory: read it with stream_letor") from None
-    offsets = offsets_of(np.bincount(owner, minlength=len(namer.names())))
     if not (np.diff(owner) >= 0).all():
         order = np.argsort(owner, kind="stable")
         features, grades = features[order], grades[order]
-    return Dataset(features, grades, offsets, namer.names())
+    return Dataset(features, grades, offsets_of(np.bincount(owner, minlength=len(namer.names()))), namer.names())
 
 
 def stream_letor(

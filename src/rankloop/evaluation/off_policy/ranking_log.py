@@ -228,8 +228,7 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
             remaining_items = [item for item in expected if item not in prefix]
             for position, item in enumerate(remaining_items):
                 others = remaining_items[:position] + remaining_items[position + 1 :]
-                order = np.array([*prefix, item, *others], dtype=np.int64)
-                joint = math.exp(policy.log_prob(state, query, order))
+                joint = math.exp(policy.log_prob(state, query, np.array([*prefix, item, *others], dtype=np.int64)))
                 examined += 1
                 if examined > MAX_PREFIXES:
                     fault = f"{policy.name} can show too many different orders in the first {positions} positions"

@@ -80,10 +80,9 @@ def _joined(runs: list[Mapping[str, float]], judgments: list[Mapping[str, float]
         grades += map(judged.get, documents, repeat(0.0))
         grades += map(judged.__getitem__, missed)
         sizes[q] = len(documents) + len(missed)
-    shown = np.fromiter(map(len, runs), np.int64, len(runs))
     with np.errstate(over="ignore"):  # beyond single precision is infinite, as in trec_eval
         single = np.array(scores, np.float32).astype(np.float64)
-    return single, np.array(grades, np.float64), sizes, shown
+    return single, np.array(grades, np.float64), sizes, np.fromiter(map(len, runs), np.int64, len(runs))
 
 
 def _read(path: Path, columns: str, value_column: int) -> Lists:

@@ -23,7 +23,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.hashed_weights import with_hashed
 from rankloop.logs.columns import number_of
-from rankloop.logs.list_log import ListLog, ShownList
+from rankloop.logs.list_log import ListLog
 from rankloop.logs.reader import lists_in
 from rankloop.logs.service_export import kind_of
 from rankloop.logs.table_reader import Given
@@ -185,7 +185,13 @@ def arms_of(
     if len(names) > 1:
         problem = Problem(len(names), shown=shown, feature_names=tuple(names))
         number_learners = learners or _advised("features")[:MAX_NUMBER_LEARNERS]
-        seen_as.append(("numbers", number_learners, _plain_queries(today, names), problem))
+        # Numbers on one scale: mean 0 and deviation 1 over the log, the mean where one is missing.
+        tables = [np.array([[number_of(row.get(name)) for name in names] for row in page.rows]) for page in today]
+        everything = np.concatenate(tables)
+        mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
+        scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]
+        plain_queries = [Query(page.query_id, table, np.empty(0)) for page, table in zip(today, scaled)]
+        seen_as.append(("numbers", number_learners, plain_queries, problem))
     arms = [base]
     for items, chosen_learners, pages_seen, problem in seen_as:
         for learner in chosen_learners:
@@ -196,15 +202,6 @@ def arms_of(
 
 def _advised(items: str) -> list[str]:
     return list(dict.fromkeys(row.use for row in choices("clicks", items) if row.learner is not None))
-
-
-def _plain_queries(lists: Sequence[ShownList], names: Sequence[str]) -> list[Query]:
-    """Return numbers on one scale: mean 0 and deviation 1 over the log, the mean where one is missing."""
-    tables = [np.array([[number_of(row.get(name)) for name in names] for row in page.rows]) for page in lists]
-    everything = np.concatenate(tables)
-    mean, scale = np.nanmean(everything, axis=0), np.maximum(np.nanstd(everything, axis=0), 1e-9)
-    scaled = [np.ascontiguousarray(np.nan_to_num((table - mean) / scale)) for table in tables]
-    return [Query(page.query_id, table, np.empty(0)) for page, table in zip(lists, scaled)]
 
 
 def rehearse_arm(arm: RehearsalArm) -> ArmOutcome:

@@ -128,8 +128,7 @@ class Attraction(NamedTuple):
         # that the log shows is that of pairs that are examined often. Were it the same for all, pairs that the fields
         # and today's order take for poor would be drawn as good far too often.
         noise = float(np.average(mean * (1.0 - mean), weights=fitted.evidence.examined + 1e-12))
-        weight = fitted.evidence.examined**2 + 1e-12
-        clicks = (prior.rows + 1.0) * float(np.average(mean**2, weights=weight)) / noise
+        clicks = (prior.rows + 1.0) * float(np.average(mean**2, weights=fitted.evidence.examined**2 + 1e-12)) / noise
         rows, misses = np.maximum(clicks / mean, MIN_PRIOR_ROWS), np.maximum(examined - hits, 0.0)
         drawn = rng.beta(rows * mean + hits + 1e-9, rows * (1.0 - mean) + misses + 1e-9)
         return self._rows(drawn), fitted.spec(by_grade=False)

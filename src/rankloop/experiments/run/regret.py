@@ -122,5 +122,4 @@ def _shares(measure: Measure, relevance: Floats) -> tuple[Floats, Floats] | None
 
 def _over(gains: Floats, totals: Floats) -> Floats:
     """Divide each round's gains by its total; a round with total 0 favours no ranking."""
-    positive = totals[:, None] > 0.0
-    return np.divide(gains, totals[:, None], out=np.zeros(gains.shape), where=positive)
+    return np.divide(gains, totals[:, None], out=np.zeros(gains.shape), where=totals[:, None] > 0.0)

@@ -92,8 +92,7 @@ def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDoc
     elif isinstance(value.get("_source"), dict):
         yield UbiDocument(line, str(value.get("_index") or index), value["_source"])
     else:
-        is_update = index and isinstance(value.get("doc"), dict)
-        yield UbiDocument(line, index, value["doc"] if is_update else value)
+        yield UbiDocument(line, index, value["doc"] if index and isinstance(value.get("doc"), dict) else value)
 
 
 def read_queries(path: Path) -> Iterator[UbiQuery]:
@@ -104,9 +103,8 @@ def read_queries(path: Path) -> Iterator[UbiQuery]:
         client = _text(source, "client_id") or _text(source, "user_id")
         query_attributes = _value(source, "query_attributes")
         attributes = query_attributes if isinstance(query_attributes, dict) else {}
-        hits = tuple(dict.fromkeys(_hits(source)))
         query_id, user_query = _text(source, "query_id"), _text(source, "user_query")
-        yield UbiQuery(query_id, user_query, hits, client, _moment(source), attributes)
+        yield UbiQuery(query_id, user_query, tuple(dict.fromkeys(_hits(source))), client, _moment(source), attributes)
 
 
 def read_events(path: Path) -> Iterator[UbiEvent]:

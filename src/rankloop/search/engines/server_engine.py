@@ -86,9 +86,7 @@ class ServerEngine:
         self.adapter.close()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        if n < 1:
-            return []
-        return [Candidate(hit.document.id, hit.score) for hit in self._answer(query, n).hits[:n]]
+        return [] if n < 1 else [Candidate(hit.document.id, hit.score) for hit in self._answer(query, n).hits[:n]]
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES; refuse a document that the engine has not."""

@@ -30,8 +30,7 @@ class SolrAdapter:
     def documents(self, ids: Sequence[str]) -> list[TextDocument]:
         either = " ".join(map(adapter.quoted, ids))
         parameters = {"fl": self._returned, "rows": len(ids), "q.op": "OR", "defType": "lucene"}
-        rows = self._client.search(f"{self._id}:({either})", **parameters)
-        return [self._settings.document(row) for row in rows]
+        return [self._settings.document(row) for row in self._client.search(f"{self._id}:({either})", **parameters)]
 
     def search(self, query: TextQuery, n: int) -> EngineAnswer:
         results = self._client.search(self._text(query), **self._parameters(query, n))

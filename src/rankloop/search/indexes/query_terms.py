@@ -32,10 +32,6 @@ class QueryTerms(NamedTuple):
     foreign: Mapping[str, float]  # weights of alternatives by the rules of less frequent languages
     only_frequent: bool  # every word is in very many documents
 
-    def all_stems(self) -> set[str]:
-        """Return the stems with all their alternatives."""
-        return {*self.stems, *(stem for others in self.alternatives.values() for stem in others)}
-
     def rarest(self, n: int) -> list[str]:
         """Return the n stems that are in the fewest documents, in the order of the query."""
         return [self.stems[i] for i in sorted(np.argsort(self.frequencies, kind="stable")[:n].tolist())]

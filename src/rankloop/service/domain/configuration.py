@@ -67,8 +67,7 @@ class RankerConfig(NamedTuple):
     def with_change(self, event: SchemaChanged) -> "RankerConfig | None":
         """Return the configuration after a change of the schema; None if another change came first."""
         schema, current = Schema.from_plain(event.schema), self.schema
-        is_next = current is not None and schema.version == current.version + 1
-        return self.with_schemas([schema]) if is_next else None
+        return self.with_schemas([schema]) if current is not None and schema.version == current.version + 1 else None
 
     def with_rules(self, rules: Rules) -> "RankerConfig":
         """Return the configuration with other rules, or refuse a field that the items do not have."""

@@ -103,11 +103,9 @@ class StateView(NamedTuple):
             weights = [(float(row[0]), int(each)) for each, row in zip(columns, values) if each < schema.n_hashed]
             largest_unnamed = sorted(weights, key=lambda part: -abs(part[0]))[:MAX_WEIGHTS]
             named |= {f"column {column}": (weight, ()) for weight, column in largest_unnamed if weight}
-        largest = sorted(named.items(), key=lambda part: -abs(part[1][0]))[:MAX_WEIGHTS]
+        top = sorted(named.items(), key=lambda part: -abs(part[1][0]))[:MAX_WEIGHTS]
         return {
-            "weights": [
-                {"name": name, "weight": weight, "shares_column_with": others} for name, (weight, others) in largest
-            ],
+            "weights": [{"name": name, "weight": weight, "shares_column_with": names} for name, (weight, names) in top],
             "impressions": [
                 {"impression": each.impression, "query_id": each.query_id, "ranking": [each.ids[i] for i in each.order]}
                 for each in reversed(recent)

@@ -76,9 +76,7 @@ class Projection:
             return self._show(event, record)
         if isinstance(event, FeedbackReceived | Closed):
             return self._receive(event, record.seq)
-        if isinstance(event, OutcomesReceived):
-            return self._receive_outcomes(event)
-        return self._change(event)
+        return self._receive_outcomes(event) if isinstance(event, OutcomesReceived) else self._change(event)
 
     def reopen(self, record: Record) -> None:
         """Apply a record that is in the snapshot already: only open impressions are rebuilt."""

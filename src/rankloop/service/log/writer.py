@@ -56,8 +56,7 @@ def entry_of(
 
 def kind_of(event: records.Event) -> str:
     """Return the kind under which an event is searched for: "final" for the last feedback, else its tag."""
-    is_last = isinstance(event, FeedbackReceived) and event.final
-    return "final" if is_last else str(type(event).__struct_config__.tag)
+    return "final" if isinstance(event, FeedbackReceived) and event.final else str(type(event).__struct_config__.tag)
 
 
 def _bytes_of(ranked: Ranked) -> int:

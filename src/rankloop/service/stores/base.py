@@ -174,9 +174,8 @@ class ReadableLog(ABC):
     def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
         """Return the snapshot of a state number, or the newest one."""
         where = "entity = ?" if number is None else "entity = ? AND number = ?"
-        values = [entity] if number is None else [entity, number]
         query = f"SELECT {SNAPSHOT_COLUMNS} FROM rankloop_snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
-        rows = self.rows(f"{query} LIMIT 1", values)
+        rows = self.rows(f"{query} LIMIT 1", [entity] if number is None else [entity, number])
         return Snapshot._make(rows[0]) if rows else None
 
     def page(self, entity: str | None, after: int, until: int, condition: str = "") -> list[Any]:

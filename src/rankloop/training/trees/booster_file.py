@@ -145,8 +145,7 @@ def check_booster(content: bytes) -> None:
     """Raise if a file is not a booster with a finite score."""
     booster = NamedBooster(content, ())
     n_features = booster.grown[0].n_features
-    scores = booster.trees.scores(np.stack([np.zeros(n_features), np.full(n_features, np.nan)]))
-    if not np.isfinite(scores).all():
+    if not np.isfinite(booster.trees.scores(np.stack([np.zeros(n_features), np.full(n_features, np.nan)]))).all():
         raise InvalidInput("its scores are not finite")
 
 

@@ -95,8 +95,7 @@ def tree_columns(schema: Schema, values: Mapping[str, Sequence[Any]]) -> list[Tr
             continue
         if kind == CATEGORY:
             counts = Counter(token for value in values[name] for token in _category(value)[:1])
-            frequent = sorted(value for value, _ in counts.most_common(MAX_CODES))
-            columns.append(TreeColumn(name, kind, tuple(frequent)))
+            columns.append(TreeColumn(name, kind, tuple(sorted(value for value, _ in counts.most_common(MAX_CODES)))))
         else:
             columns.append(TreeColumn(name, kind, n_buckets=N_BUCKETS if kind == WORDS else 0))
     if not columns:

@@ -92,8 +92,7 @@ def _partitions_to_hold(
     settled = [each.holder for each in learners if each.seconds >= MIN_REGISTERED_SECONDS]
     released: list[int] = []
     for partition in sorted(learner.held):
-        candidates = [name for name in settled if counts[name] < share]
-        receiver = min(candidates, key=counts.__getitem__, default=holder)
+        receiver = min([name for name in settled if counts[name] < share], key=counts.__getitem__, default=holder)
         has_more = counts[holder] > share or not released  # others may be releasing at the same moment
         if has_more and counts[holder] - counts[receiver] >= 2:
             counts[holder] -= 1
