@@ -348,8 +348,7 @@ def _segments_differ(log: ClickArrays, segment: Ints, curve: Examination) -> boo
     design = np.column_stack([np.tile(by_position, (n_segments, 1)), by_segment])
     precision = np.eye(design.shape[1])
     precision[:-extra, :-extra] = position_belief.precision
-    prior = GaussianPrior(np.append(position_belief.mean, np.zeros(extra)), precision)
-    fit = fit_conditional(cells, design, prior)
+    fit = fit_conditional(cells, design, GaussianPrior(np.append(position_belief.mean, np.zeros(extra)), precision))
     effect, covariance = fit.coefficients[-extra:], fit.covariance[-extra:, -extra:]
     return chi_square_tail(float(effect @ np.linalg.solve(covariance, effect)), extra) < MAX_SEGMENT_P_VALUE
 
@@ -463,8 +462,7 @@ def _curve_from_items(log: ClickArrays, cluster: Ints) -> Examination | None:
     shown = np.bincount(log.position, minlength=log.n_positions) + 1.0
     rates = (np.bincount(log.position, log.clicked, log.n_positions) + 0.5) / shown
     selection = SELECTION_FACTOR * (np.log(rates / rates[0]) - curve.log_curve)
-    covariance = curve.prior_covariance + np.outer(selection, selection)
-    return curve._replace(evidence="items", prior_covariance=covariance)
+    return curve._replace(evidence="items", prior_covariance=curve.prior_covariance + np.outer(selection, selection))
 
 
 def _drift_statistic(unit: Ints, theta: Floats, clicked: Floats) -> float:

@@ -104,6 +104,5 @@ def _rebuilt(thing: Any) -> Any:
 def _others(value: Any, annotation: Any) -> list[Any]:
     options = [annotation, *get_args(annotation)]
     listed = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
-    plain = [choice for option in options for choice in TRIED_VALUES.get(option, [])]
     tuples = [(), (0.5, 1.5)] if isinstance(value, tuple) else []
-    return [*listed, *plain, *tuples]
+    return [*listed, *[choice for option in options for choice in TRIED_VALUES.get(option, [])], *tuples]

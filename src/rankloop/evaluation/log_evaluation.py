@@ -192,14 +192,13 @@ def _on_choices(log: ChoiceLog, target: _Target, method: str, options: Options, 
         # All rows count; where the method needs a reward model, a random half fits it and the other half counts.
         (policy, encoding), seed = target.policy, options.seed
         share = 0.5 if method in REWARD_MODEL_METHODS else 0.0
-        model = training_rows(log, encoding, seed, share).reward_model() if share else None
         return evaluate_policies(
             log,
             encoding,
             {target.called: policy},
             method=method,
             options=options,
-            model=model,
+            model=training_rows(log, encoding, seed, share).reward_model() if share else None,
             seed=seed,
             share=share,
             watch=lambda rows: progress(rows, rows),

@@ -78,8 +78,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     base.check_version(version)
     for number, template in enumerate(base.LOG_MIGRATIONS[version:], version + 1):
-        script = template.format(**COLUMN_TYPES)
-        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
+        connection.executescript(f"BEGIN; {template.format(**COLUMN_TYPES)} PRAGMA user_version = {number}; COMMIT;")
 
 
 @contextmanager
