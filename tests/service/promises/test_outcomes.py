@@ -154,7 +154,12 @@ def test_outcomes_are_in_metrics_and_exports(client: httpx.Client) -> None:
 
 
 def test_a_replay_gives_the_same_state(client: httpx.Client, module_position: Location) -> None:
-    """After the tests above: outcomes with clicks, alone, late; snapshots in between."""
+    """After outcomes with clicks and late ones, with snapshots in between."""
+    bought = {"purchase": {"i1": 1}}
+    first, second = rank(client), rank(client)
+    feed(client, first["impression"], clicks=["i1"], outcomes=bought, final=True).raise_for_status()
+    feed(client, second["impression"], clicks=["i1"], final=True).raise_for_status()
+    feed(client, second["impression"], outcomes=bought).raise_for_status()
     learn(client, 12)
     served, (result, *_) = report(client), replay_records(module_position.records())
     assert (result.learned, result.state, result.differing) == (served["counts"]["learned"], served["state"], ())
