@@ -54,7 +54,8 @@ def _records_of(candidates: Any, names: Collection[str]) -> tuple[list[Any], lis
 def _none_if_missing(value: Any) -> Any:
     """Return None for NaN, NaT and NA of a data frame, none of which equals itself."""
     try:
-        return value if isinstance(value, str | list | tuple | dict | set | np.ndarray) or value == value else None
+        is_value = isinstance(value, str | list | tuple | dict | set | np.ndarray) or value == value
+        return value if is_value else None
     except TypeError:  # NA == NA has no truth value
         return None
 

@@ -188,7 +188,9 @@ def _apply_spread(items: list[int], pinned: list[int], rule: Spread, value_of: V
 def _apply_limits(items: list[int], pinned: list[int], rules: Sequence[AtMost], value_of: ValueOf) -> list[int]:
     """Fill positions with the first item that no limit forbids there, as long as there is one."""
     fields = {rule.field for rule in rules}
-    values = {item: [(f, part) for f in fields for part in _parts(value_of(item, f))] for item in pinned + items}
+    values = {
+        item: [(field, part) for field in fields for part in _parts(value_of(item, field))] for item in pinned + items
+    }
     order, left = list(pinned), list(items)
     while left and (limits := [rule for rule in rules if len(order) < rule.within]):
         counts = Counter(value for item in order for value in values[item])

@@ -107,4 +107,5 @@ def _is_smooth(log: ClickArrays, part: Ints, n_parts: int) -> bool:
     height = np.where(times > 0, sums / np.maximum(times, 1), np.nan)
     squares = [(height[:, lag:] - height[:, :-lag]) ** 2 for lag in (1, 2)]
     next_one, second = (moves[np.isfinite(moves)] for moves in squares)
-    return bool(min(len(next_one), len(second)) >= MIN_MOVES and next_one.mean() < MAX_SMOOTH_RATIO * second.mean())
+    has_moves = min(len(next_one), len(second)) >= MIN_MOVES
+    return bool(has_moves and next_one.mean() < MAX_SMOOTH_RATIO * second.mean())

@@ -525,5 +525,6 @@ def _counted_clicks(votes: Floats, query: Query, feedback: Clicks) -> tuple[Floa
 
 def _key(*parts: str) -> tuple[int, float]:
     """Return the place of a click in the table, and its fingerprint."""
-    number = int.from_bytes(blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=8).digest(), "little")
+    content = repr(parts).encode("utf-8", "backslashreplace")
+    number = int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
     return number % N_VOTES, float(number >> (64 - FINGERPRINT_BITS)) + 1.0

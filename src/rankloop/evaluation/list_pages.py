@@ -159,7 +159,8 @@ class PageTable(NamedTuple):
         sizes = np.array([len(page.position) for page in pages])
         starts = np.cumsum(sizes) - sizes
         width = max(int(page.position[page.n_shown - 1]) + 1 for page in pages)
-        slots = np.full((max(len(page.slots) for page in pages), len(pages), width), NOT_SHOWN)
+        n_draws = max(len(page.slots) for page in pages)
+        slots = np.full((n_draws, len(pages), width), NOT_SHOWN)
         for number, (page, start) in enumerate(zip(pages, starts)):
             rows = np.where(page.slots == NOT_SHOWN, NOT_SHOWN, page.slots + start)
             slots[:, number, : rows.shape[1]] = rows  # an order without chance stands in every draw

@@ -221,7 +221,8 @@ def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal]
     for other_gain in (low, high):
         values = [low, high] + [other_gain] * (m - 2)
         if _is_nonzero(_terms_of_all(values, discounts)):
-            return _thresholds(m, m, _unseen(m, 0, 1, range(m), tuple(gains.index(value) for value in values)))
+            grades = tuple(gains.index(value) for value in values)
+            return _thresholds(m, m, _unseen(m, 0, 1, range(m), grades))
     return None
 
 

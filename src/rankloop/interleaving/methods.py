@@ -64,7 +64,8 @@ class Balanced:
         clicked = clicks.items[clicks.weights > 0]
         if len(clicked) == 0:
             return np.zeros(2)
-        lowest = clicked[np.argmax(positions_of(mixed.ranking)[clicked])]
+        position_in_mixed = positions_of(mixed.ranking)
+        lowest = clicked[np.argmax(position_in_mixed[clicked])]
         positions = np.stack([positions_of(ranking) for ranking in mixed.rankings])
         cut = positions[:, lowest].min()
         return np.asarray((positions[:, clicked] <= cut).sum(axis=1), dtype=np.float64)

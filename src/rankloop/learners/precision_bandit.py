@@ -166,7 +166,8 @@ class PrecisionBandit(AnytimeLearner):
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
         top = decision.ranking[: state.revealed]
-        losses = _with_estimates(state.losses, top, grade_of[top], probabilities, math.ceil(self.relevant_from) - 1.0)
+        start = math.ceil(self.relevant_from) - 1.0
+        losses = _with_estimates(state.losses, top, grade_of[top], probabilities, start)
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -200,7 +200,9 @@ LIST_ITEM = re.compile(r"[ \t]*-[ \t]+([^\n]{1,200})")
 MAX_FIELD_CHARACTERS = 1_000
 MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]{1,300}?)[ \t#]*$", re.M)
 UNDERLINED_HEADING = re.compile(r"^([^\s\n][^\n]{0,300})\n(?:={1,200}|-{2,200})[ \t]*$", re.M)
-RST_HEADING = re.compile(rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{UNDERLINE_PATTERN.replace('1', '2')}[ \t]*$", re.M)
+RESTRUCTURED_HEADING = re.compile(
+    rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{UNDERLINE_PATTERN.replace('1', '2')}[ \t]*$", re.M
+)
 MARKED_TEXT = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
 
 
@@ -240,7 +242,7 @@ def front_matter(text: str) -> dict[str, str]:
 def read_restructured(data: bytes) -> FileText:
     """Read reStructuredText without its marks."""
     text = _decoded(data)
-    heading = RST_HEADING.search(text)
+    heading = RESTRUCTURED_HEADING.search(text)
     text = re.sub(rf"^{UNDERLINE_PATTERN}[ \t]*$", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}\.\. [\w:|-]{1,80}::[^\n]*$|^\.\. _[^\n]*$", "", text, flags=re.M)
     text = re.sub(r"^[ \t]{0,20}:[\w -]{1,80}:(?: [^\n]*)?$", "", text, flags=re.M)

@@ -285,7 +285,8 @@ class LocalEngine:
         score = meaning * (_share(features[:, column]) + _share(features[:, EMBEDDING]))
         score += coverage * features[:, COVERAGE] + proximity * features[:, PROXIMITY]
         length = float(np.sum(self._corpus[1]))
-        return _share(words) + float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0)) * score
+        share = float(np.clip((length / FULL_MEANING_LENGTH) ** 2, MIN_MEANING_SHARE, 1.0))
+        return _share(words) + share * score
 
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """Return a row per document with a column for each of MATCHES; refuse a document that is not in the index."""

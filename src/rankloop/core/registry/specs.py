@@ -25,7 +25,9 @@ def parse_spec(text: str) -> dict[str, Any]:
     if bracket and not arguments.rstrip().endswith(")"):
         raise InvalidInput(f"{text!r}: the bracket after {kind!r} is not closed")
     try:
-        values = TEXTS_AND_BOOLEANS.sub(lambda w: w[0].lower() if w[0] in ("True", "False") else w[0], arguments)
+        values = TEXTS_AND_BOOLEANS.sub(
+            lambda word: word[0].lower() if word[0] in ("True", "False") else word[0], arguments
+        )
         table = tomllib.loads(f"_ = {{{values.rstrip()[:-1]}}}")["_"] if bracket else {}
         if cutoff or text.endswith("@"):
             table["cutoff"] = int(cutoff)

@@ -79,7 +79,8 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
                 if row < n_rows:
                     (grades if column < 0 else features[:, column])[row] = value
             if parsed.problem == parser.TOO_LARGE and parsed.highest < layout.end_index:
-                scratch = _scratch(min(layout.end_index, max(2 * scratch.features.shape[1], parsed.highest + 1)))
+                width = max(2 * scratch.features.shape[1], parsed.highest + 1)
+                scratch = _scratch(min(layout.end_index, width))
             elif parsed.problem != parser.FINE:
                 raise InvalidInput(f"{path.name}, line {problem_line}: {_complaint(block, parsed, layout)}")
             if n_rows:

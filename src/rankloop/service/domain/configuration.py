@@ -187,7 +187,8 @@ def _value_reader(rows: Any, names: Sequence[str]) -> Callable[[int, str], Any]:
 def config_of(body: CreateBody) -> RankerConfig:
     """Check a request and return the configuration, whose `body` is the request in normal form, or refuse it."""
     given_base, plain = body.base, body.problem
-    if plain.items is not None and not 0 < len(plain.items) == len({str(item) for item in plain.items}):
+    n_different = len({str(item) for item in plain.items or ()})
+    if plain.items is not None and (n_different == 0 or n_different != len(plain.items)):
         raise Rejected("problem.items", "must have at least one item, and each item once")
     items, schema, encoding = tuple(plain.items or ()), None, None
     if plain.schema is not None:

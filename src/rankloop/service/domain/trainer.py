@@ -41,7 +41,8 @@ class Trainer:
         self.config = config
         self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
-            self.session.restore(config.fitted(as_robust(self.session.state, loads(start).state)), None, 0, 0)
+            state = as_robust(self.session.state, loads(start).state)
+            self.session.restore(config.fitted(state), None, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts changes of the state
         self.rejected = 0
